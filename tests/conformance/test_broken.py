@@ -45,7 +45,7 @@ async def test_several_broken_leases_are_freed_together(store: OpenStore, other:
 
 
 @pytest.mark.guarantee(lease, "the holder of a broken lease is told who broke it, and why")
-async def test_the_next_renewal_of_a_broken_lease_says_who_broke_it(store: OpenStore, url: str) -> None:
+async def test_the_next_renewal_of_a_broken_lease_names_the_operator(store: OpenStore, url: str) -> None:
     got, kept = await grant(store), await grant(store, "bills")
     await break_feeds(url)
     renewed = await store.renew([kept, got], 30.0)

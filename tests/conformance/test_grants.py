@@ -17,7 +17,7 @@ lease = "lease"
 
 
 @pytest.mark.guarantee(lease, "one holder at a time")
-async def test_of_many_who_ask_at_once_one_gets_it(opened: Callable[[str], OpenStore]) -> None:
+async def test_one_of_many_concurrent_requests_is_granted(opened: Callable[[str], OpenStore]) -> None:
     stores = [opened(f"replica {number}") for number in range(5)]
     for _ in range(20):
         asks = [wish() for _ in stores]
@@ -30,7 +30,7 @@ async def test_of_many_who_ask_at_once_one_gets_it(opened: Callable[[str], OpenS
 
 
 @pytest.mark.guarantee(lease, "one holder at a time")
-async def test_what_is_held_is_not_granted_and_its_holder_is_named(store: OpenStore, other: OpenStore) -> None:
+async def test_a_held_lease_is_not_granted_and_its_holder_is_named(store: OpenStore, other: OpenStore) -> None:
     await grant(store)
     busy = await answer(other, wish())
     assert (busy.status, busy.holder) == ("busy", "one")
@@ -39,7 +39,7 @@ async def test_what_is_held_is_not_granted_and_its_holder_is_named(store: OpenSt
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(lease, "an expired lease can be taken")
-async def test_a_lease_that_nobody_renews_goes_to_whoever_asks_next(store: OpenStore, other: OpenStore) -> None:
+async def test_a_lease_that_is_not_renewed_goes_to_the_next_request(store: OpenStore, other: OpenStore) -> None:
     old = await grant(store, ttl=SOON)
     new = await grant_after_expiry(other)
     assert new.token > old.token
@@ -50,7 +50,7 @@ async def test_a_lease_that_nobody_renews_goes_to_whoever_asks_next(store: OpenS
 
 @pytest.mark.exhaustive(beyond=2)
 @pytest.mark.guarantee(lease, "an expired lease is not revived")
-async def test_what_has_expired_cannot_be_renewed_even_if_nobody_has_taken_it(store: OpenStore) -> None:
+async def test_an_expired_lease_cannot_be_renewed_even_if_it_is_free(store: OpenStore) -> None:
     got = await grant(store, ttl=SOON)
     until = (await answer(store, wish())).retry_after
     await asyncio.sleep(until + 0.01)

@@ -109,7 +109,7 @@ async def test_a_guard_of_a_released_grant_is_refused(store: OpenStore, writer: 
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(guard, "the next holder waits for a guarded transaction")
-async def test_nobody_gets_an_expired_lease_while_a_transaction_guards_it(
+async def test_an_expired_lease_is_not_granted_while_a_transaction_guards_it(
     store: OpenStore, other: OpenStore, writer: Writer
 ) -> None:
     got = await grant(store, ttl=3)

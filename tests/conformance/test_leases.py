@@ -68,7 +68,7 @@ async def test_a_task_that_is_cancelled_while_it_waits_leaves_the_queue(
 
 
 @pytest.mark.guarantee(lease, "a waiter that gives up delays no other")
-async def test_whoever_waits_too_long_is_told_so(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+async def test_a_waiter_gets_an_error_after_its_timeout(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     async with locks.lease("feeds"):
         with pytest.raises(LeaseTimeout):
             await others.lease("feeds").acquire(timeout=0.2)
@@ -155,7 +155,7 @@ async def test_a_round_renews_everything_with_one_request(
 
 
 @pytest.mark.guarantee(lease, "a request that would wait for its own task is refused")
-async def test_acquiring_what_one_holds_is_an_error(locks: AsyncInterlock) -> None:
+async def test_acquiring_a_lease_again_in_one_task_is_an_error(locks: AsyncInterlock) -> None:
     async with locks.lease("feeds"):
         with pytest.raises(LeaseNested):
             await locks.lease("feeds").acquire()
@@ -163,7 +163,7 @@ async def test_acquiring_what_one_holds_is_an_error(locks: AsyncInterlock) -> No
 
 
 @pytest.mark.guarantee(lease, "a lease can be handed over")
-async def test_handing_over_needs_somebody_who_waits(url: str, locks: AsyncInterlock, others: AsyncInterlock) -> None:
+async def test_a_hand_over_needs_a_waiter(url: str, locks: AsyncInterlock, others: AsyncInterlock) -> None:
     queue = Queue(url)
     grant = await locks.lease("feeds").acquire()
     assert await grant.hand_over() is False
@@ -208,7 +208,7 @@ async def test_a_try_after_a_block_that_does_not_wait_for_its_end_finds_the_leas
 
 
 @pytest.mark.guarantee(lease, "a block with an unconfirmed release is followed by the next in order")
-async def test_a_block_that_does_not_wait_for_its_end_gives_the_lease_to_who_waits(
+async def test_a_block_that_does_not_wait_for_its_end_releases_to_a_waiter(
     url: str, locks: AsyncInterlock, others: AsyncInterlock
 ) -> None:
     queue = Queue(url)
@@ -219,7 +219,7 @@ async def test_a_block_that_does_not_wait_for_its_end_gives_the_lease_to_who_wai
 
 
 @pytest.mark.guarantee(lease, "a block with an unconfirmed release is followed by the next in order")
-def test_closing_gives_back_what_threads_let_go_of(url: str) -> None:
+def test_closing_releases_the_leases_that_threads_released(url: str) -> None:
     with Interlock(url) as locks, ThreadPoolExecutor(3) as threads:
 
         def work(name: str) -> None:
@@ -234,7 +234,7 @@ def test_closing_gives_back_what_threads_let_go_of(url: str) -> None:
 
 
 @pytest.mark.guarantee(lease, "events are reported")
-async def test_a_life_of_a_lease_is_told(url: str) -> None:
+async def test_the_events_of_a_lease_are_reported(url: str) -> None:
     told: list[Event] = []
     async with AsyncInterlock(url, on_event=told.append) as locks, locks.lease("feeds"):
         pass

@@ -27,13 +27,13 @@ def test_the_page_has_a_line_for_every_guarantee_and_a_column_for_every_store() 
     assert {line[1] for line in lines} == set(sentences)
 
 
-def test_a_gap_is_one_of_what_the_suite_calls_so() -> None:
+def test_a_gap_names_a_guarantee_of_the_suite() -> None:
     sentences = {line[1] for line in written()}
     for kind in KINDS.values():
         assert set(kind.gaps) <= sentences
 
 
-def test_what_one_test_does_not_show_is_not_shown() -> None:
+def test_a_guarantee_that_one_test_does_not_show_is_not_shown() -> None:
     cells = {
         Line("lease", "b"): {"X": {"yes"}, "Y": {"yes", "not shown"}},
         Line("lease", "a"): {"X": {"yes", "**no**"}, "Y": {"because of this"}},

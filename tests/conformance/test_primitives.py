@@ -46,7 +46,7 @@ async def test_as_many_work_as_there_are_slots_and_no_more(locks: AsyncInterlock
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("semaphore", "waiters are served in order of arrival")
-async def test_nobody_comes_twice_before_one_who_waits(url: str) -> None:
+async def test_no_process_comes_twice_before_a_waiter(url: str) -> None:
     """Each wants a slot again as soon as it has had one. Who stands still for a second loses its place, and a machine
     may do that to us now and then; where newcomers are let in first, a quarter of all waits is too long."""
     workers = "abcdef"
@@ -71,7 +71,7 @@ async def test_nobody_comes_twice_before_one_who_waits(url: str) -> None:
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("semaphore", "a killed holder's slot becomes free")
-async def test_the_slot_of_a_killed_process_goes_to_whoever_waits(
+async def test_the_slot_of_a_killed_process_goes_to_a_waiter(
     locks: AsyncInterlock, process: Callable[..., Program]
 ) -> None:
     lease = locks.lease("openai", slots=2)
@@ -120,7 +120,7 @@ async def test_leaders_follow_one_another(locks: AsyncInterlock, others: AsyncIn
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("election", "a killed leader is followed by another")
-async def test_who_waits_leads_when_the_leader_was_killed(
+async def test_a_waiter_leads_after_the_leader_was_killed(
     locks: AsyncInterlock, process: Callable[..., Program]
 ) -> None:
     leader = process("scheduler", ttl=1)

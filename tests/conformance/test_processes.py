@@ -23,7 +23,7 @@ async def end_of_wait(program: Program) -> list[str]:
 
 
 @pytest.mark.guarantee(lease, "a killed holder's lease expires")
-async def test_the_lease_of_a_killed_process_goes_to_whoever_waits(
+async def test_the_lease_of_a_killed_process_goes_to_a_waiter(
     locks: AsyncInterlock, process: Callable[..., Program]
 ) -> None:
     holder = process("feeds", ttl=1)
@@ -53,7 +53,7 @@ async def test_the_dead_in_a_queue_are_passed_over(locks: AsyncInterlock, proces
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(lease, "a killed waiter delays no other")
-async def test_one_that_dies_when_it_was_told_is_passed_over(
+async def test_a_waiter_that_dies_after_its_notification_is_passed_over(
     locks: AsyncInterlock, process: Callable[..., Program]
 ) -> None:
     grant = await locks.lease("feeds").acquire()

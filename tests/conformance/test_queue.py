@@ -52,7 +52,7 @@ async def test_a_release_names_the_first_in_the_queue_and_only_that_one_gets_it(
 
 
 @pytest.mark.guarantee(queue, "waiters are woken by the release")
-async def test_many_who_wait_in_one_process_are_all_told(store: OpenStore, other: OpenStore) -> None:
+async def test_all_waiters_of_one_process_are_notified(store: OpenStore, other: OpenStore) -> None:
     names = [f"name {number}" for number in range(100)]
     grants = [await grant(store, name) for name in names]
     ear = await Ear.of(other)
@@ -63,7 +63,7 @@ async def test_many_who_wait_in_one_process_are_all_told(store: OpenStore, other
 
 
 @pytest.mark.guarantee(queue, "waiters are woken by the release")
-async def test_one_of_our_own_is_named_and_not_told(store: OpenStore) -> None:
+async def test_a_waiter_of_the_same_process_is_returned_and_not_notified(store: OpenStore) -> None:
     got = await grant(store)
     ear = await Ear.of(store)
     ask = await queued(store)
@@ -73,7 +73,7 @@ async def test_one_of_our_own_is_named_and_not_told(store: OpenStore) -> None:
 
 
 @pytest.mark.guarantee(queue, "a waiter that leaves the queue passes its position on")
-async def test_whoever_leaves_passes_its_turn_on(store: OpenStore, other: OpenStore) -> None:
+async def test_a_waiter_that_leaves_passes_its_offer_on(store: OpenStore, other: OpenStore) -> None:
     got = await grant(store)
     ear = await Ear.of(other)
     first, second = await queued(other), await queued(other)
@@ -84,7 +84,7 @@ async def test_whoever_leaves_passes_its_turn_on(store: OpenStore, other: OpenSt
 
 
 @pytest.mark.guarantee(queue, "a waiter that does not respond is skipped")
-async def test_the_turn_of_one_that_does_not_come_goes_to_the_next(store: OpenStore, other: OpenStore) -> None:
+async def test_the_offer_of_a_waiter_that_does_not_come_goes_to_the_next(store: OpenStore, other: OpenStore) -> None:
     got = await grant(store)
     late, next_ = await Ear.of(other), await Ear.of(store)
     first, second = await queued(other), await queued(store)
@@ -98,7 +98,7 @@ async def test_the_turn_of_one_that_does_not_come_goes_to_the_next(store: OpenSt
 
 
 @pytest.mark.guarantee(queue, "a lease can be handed over")
-async def test_a_lease_is_handed_over_only_to_somebody_who_waits(store: OpenStore, other: OpenStore) -> None:
+async def test_a_lease_is_handed_over_only_to_a_waiter(store: OpenStore, other: OpenStore) -> None:
     got = await grant(store)
     assert (await store.hand_over([got]))[0].status == "kept"
     assert (await store.hand_over([got._replace(token=got.token - 1)]))[0].status == "lost"

@@ -15,7 +15,7 @@ def able(store: OpenStore, *methods: str) -> Any:
 
 
 @pytest.mark.guarantee("record", "a holder's record is kept")
-async def test_what_the_holder_writes_is_read_by_all(store: OpenStore, other: OpenStore) -> None:
+async def test_a_holders_record_is_read_by_all(store: OpenStore, other: OpenStore) -> None:
     records, elsewhere = able(store, "read", "write"), able(other, "read")
     assert await elsewhere.read("charge:1") is None
     got = await grant(store)
@@ -43,7 +43,7 @@ async def test_a_grant_that_was_taken_over_writes_nothing(store: OpenStore, othe
 
 
 @pytest.mark.guarantee("record", "a record outlives its lease's row")
-async def test_a_record_stays_when_its_lease_is_forgotten(store: OpenStore) -> None:
+async def test_a_record_stays_when_its_lease_is_deleted(store: OpenStore) -> None:
     records = able(store, "read", "write")
     got = await grant(store)
     assert await records.write("charge:1", "1", got) is True

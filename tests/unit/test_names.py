@@ -49,14 +49,14 @@ def test_a_host_name_is_written_as_dns_compares_it(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", NO_LABELS)
-def test_what_is_no_label_is_refused(given: str) -> None:
+def test_an_invalid_label_is_refused(given: str) -> None:
     with pytest.raises(InvalidName) as caught:
         dns_label(given)
     assert caught.value.name == given
 
 
 @pytest.mark.parametrize("given", [*NO_HOSTS, *(name for name in NO_LABELS if "." not in name)])
-def test_what_is_no_host_name_is_refused(given: str) -> None:
+def test_an_invalid_host_name_is_refused(given: str) -> None:
     with pytest.raises(InvalidName):
         host_name(given)
 

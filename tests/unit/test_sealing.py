@@ -6,7 +6,7 @@ from interlock.errors import BadSpec
 from interlock.sealing import Opener, seal
 
 
-def test_who_drew_the_key_opens_it() -> None:
+def test_the_key_pairs_owner_opens_it() -> None:
     opener = Opener()
     sealed = seal("geheim", opener.public_key, "an instance")
     assert b"geheim" not in sealed
@@ -24,6 +24,6 @@ def test_another_key_cannot_open_it(how: str) -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"x" * 31, b"x" * 33, bytes(32)])
-def test_what_is_no_public_key_is_refused(key: bytes) -> None:
+def test_an_invalid_public_key_is_refused(key: bytes) -> None:
     with pytest.raises(BadSpec, match="public key"):
         seal("geheim", key, "an instance")

@@ -84,7 +84,7 @@ def test_the_url_of_a_unix_socket_works_too(sound: Cluster) -> None:
     assert interlock("doctor", url=shown, PGPASSWORD=password).returncode == told.returncode != 77
 
 
-def test_a_person_is_told_what_a_program_is(owner_url: str) -> None:
+def test_text_and_json_have_the_same_findings(owner_url: str) -> None:
     told, report = interlock("doctor", url=as_web(owner_url)), interlock("doctor", "--json", url=as_web(owner_url))
     assert told.returncode == report.returncode == 77
     findings = json.loads(report.stdout)["findings"]
@@ -102,7 +102,7 @@ def test_it_works_where_nothing_may_be_written(owner_url: str, web_url: str) -> 
         execute(owner_url, "ALTER ROLE web RESET default_transaction_read_only")
 
 
-def test_where_nobody_listens() -> None:
+def test_an_address_without_a_server() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         status, found = examined(f"postgresql://web:{SECRET}@127.0.0.1:{taken.getsockname()[1]}/shop")
@@ -162,7 +162,7 @@ def test_a_role_that_is_only_for_leases_is_fine(owner_url: str) -> None:
     assert "may use leases, but not gate, orchestrations, operations, claims, instances and keys." in told.stdout
 
 
-def test_a_grant_that_lacks_what_came_later(owner_url: str, web_url: str) -> None:
+def test_a_grant_without_later_privileges(owner_url: str, web_url: str) -> None:
     execute(owner_url, "REVOKE UPDATE ON interlock.gate_step FROM web")
     status, found = examined(web_url)
     assert status == 77
@@ -203,7 +203,7 @@ def test_a_time_out_in_the_url(web_url: str) -> None:
     ]
 
 
-def test_a_time_out_that_hits_the_doctor_itself_is_told(owner_url: str, web_url: str) -> None:
+def test_a_timeout_that_hits_the_doctor_itself_is_reported(owner_url: str, web_url: str) -> None:
     status, found = examined(f"{web_url}?statement_timeout=1")
     assert status != 0
     assert {"reachable", "time-outs"} & set(found)

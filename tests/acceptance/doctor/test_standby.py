@@ -68,7 +68,7 @@ def test_of_several_servers_the_one_for_writes_has_to_be_asked_for(asynchronous:
 
 
 @pytest.mark.exhaustive
-def test_a_server_that_cannot_take_over_is_told(asynchronous: Pair) -> None:
+def test_a_server_that_cannot_take_over_is_reported(asynchronous: Pair) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         url = asynchronous.url.replace("/interlock?", f",127.0.0.1:{port}/interlock?")

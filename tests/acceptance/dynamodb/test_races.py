@@ -39,7 +39,7 @@ async def test_fifty_writers_and_two_hundred_rounds_have_one_winner_each(
     record_property("figure", f"{engine}: {WRITERS} writers, {ROUNDS} rounds, one winner each, {took:.1f} s")
 
 
-async def test_writers_that_do_not_look_who_has_it_are_found_out(
+async def test_writers_that_do_not_check_the_holder_are_detected(
     dynamodb_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The race has to be able to fail."""

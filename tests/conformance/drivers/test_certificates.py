@@ -61,7 +61,7 @@ async def test_an_issued_certificate_is_served_and_its_own_again(stage: Stage, d
     assert await stage.leftovers(spec.id) == []
 
 
-async def test_one_for_clients_who_trust_its_authority_anyway(stage: Stage, driver: Driver, spec: Spec) -> None:
+async def test_a_certificate_for_clients_that_trust_its_authority(stage: Stage, driver: Driver, spec: Spec) -> None:
     own, authority = await able(driver, spec), Authority()
 
     await driver.use_certificate(spec.id, replace(authority.issue(), ca=None))
@@ -94,7 +94,7 @@ async def test_a_key_of_another_is_refused_and_changes_nothing(stage: Stage, dri
     assert await stage.lets_in(own, await driver.password(spec.id))
 
 
-async def test_what_is_not_there_has_no_certificate(driver: Driver, spec: Spec) -> None:
+async def test_a_missing_instance_has_no_certificate(driver: Driver, spec: Spec) -> None:
     with pytest.raises(InstanceAbsent if driver.can_use_certificate else NotSupported):
         await driver.use_certificate(spec.id, None)
 
@@ -122,7 +122,7 @@ async def test_whatever_a_crash_leaves_can_be_connected_to(
 
 
 @pytest.mark.exhaustive
-async def test_no_step_of_it_was_forgotten(stage: Stage, driver: Driver, driver_kind: str, spec: Spec) -> None:
+async def test_every_step_of_it_was_tried(stage: Stage, driver: Driver, driver_kind: str, spec: Spec) -> None:
     await able(driver, spec)
 
     assert not await stage.crash("use_certificate", spec, KINDS[driver_kind].steps["use_certificate"] + 1)

@@ -10,7 +10,9 @@ from interlock.instances.drivers.port import Driver, Spec
 
 
 @pytest.mark.exhaustive(beyond=1)
-async def test_what_is_half_made_is_completed(stage: Stage, driver: Driver, spec: Spec, step_of_provision: int) -> None:
+async def test_an_incomplete_instance_is_completed(
+    stage: Stage, driver: Driver, spec: Spec, step_of_provision: int
+) -> None:
     assert await stage.crash("provision", spec, step_of_provision)
 
     assert spec.id in await driver.ids()
@@ -23,7 +25,9 @@ async def test_what_is_half_made_is_completed(stage: Stage, driver: Driver, spec
 
 
 @pytest.mark.exhaustive(beyond=1)
-async def test_what_is_half_made_is_removed(stage: Stage, driver: Driver, spec: Spec, step_of_provision: int) -> None:
+async def test_an_incomplete_instance_is_removed(
+    stage: Stage, driver: Driver, spec: Spec, step_of_provision: int
+) -> None:
     assert await stage.crash("provision", spec, step_of_provision)
     assert (await driver.observe(spec.id)).state != "absent"
 
@@ -35,7 +39,9 @@ async def test_what_is_half_made_is_removed(stage: Stage, driver: Driver, spec: 
 
 
 @pytest.mark.exhaustive(beyond=1)
-async def test_what_is_half_removed_is_removed(stage: Stage, driver: Driver, spec: Spec, step_of_remove: int) -> None:
+async def test_an_incompletely_removed_instance_is_removed(
+    stage: Stage, driver: Driver, spec: Spec, step_of_remove: int
+) -> None:
     await driver.provision(spec)
     await seen(driver, spec.id, "running")
     assert await stage.crash("remove", spec, step_of_remove)
@@ -50,7 +56,7 @@ async def test_what_is_half_removed_is_removed(stage: Stage, driver: Driver, spe
 
 
 @pytest.mark.exhaustive
-async def test_no_step_was_forgotten(stage: Stage, driver: Driver, driver_kind: str, spec: Spec) -> None:
+async def test_every_step_was_tried(stage: Stage, driver: Driver, driver_kind: str, spec: Spec) -> None:
     assert not await stage.crash("provision", spec, KINDS[driver_kind].steps["provision"] + 1)
     await seen(driver, spec.id, "running")
     assert not await stage.crash("remove", spec, KINDS[driver_kind].steps["remove"] + 1)

@@ -11,7 +11,7 @@ from interlock.errors import InstanceAbsent, NotSupported
 from interlock.instances.drivers.port import Driver, Spec
 
 
-async def test_what_was_never_made_is_absent(driver: Driver, spec: Spec) -> None:
+async def test_an_instance_that_was_never_created_is_absent(driver: Driver, spec: Spec) -> None:
     assert (await driver.observe(spec.id)).state == "absent"
     assert await driver.ids() == {}
     await driver.remove(spec.id)
@@ -79,7 +79,7 @@ async def test_every_verb_may_be_repeated(stage: Stage, driver: Driver, spec: Sp
     assert await stage.leftovers(spec.id) == []
 
 
-async def test_provisioning_starts_what_is_stopped_and_leaves_it_as_it_was(driver: Driver, spec: Spec) -> None:
+async def test_provisioning_starts_a_stopped_instance_unchanged(driver: Driver, spec: Spec) -> None:
     await driver.provision(spec)
     first = await seen(driver, spec.id, "running")
     await driver.stop(spec.id)

@@ -20,7 +20,7 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-async def test_what_cannot_be_made_is_refused_and_leaves_nothing(
+async def test_an_impossible_instance_is_refused_and_leaves_nothing(
     stage: Stage, driver: Driver, spec: Spec, what: str
 ) -> None:
     bad = replace(spec, **BAD[what])
@@ -33,7 +33,7 @@ async def test_what_cannot_be_made_is_refused_and_leaves_nothing(
     assert await stage.leftovers(spec.id) == []
 
 
-async def test_what_is_not_ours_is_refused_and_left_alone(stage: Stage, driver: Driver, spec: Spec) -> None:
+async def test_a_foreign_resource_is_refused_and_left_alone(stage: Stage, driver: Driver, spec: Spec) -> None:
     is_intact = await stage.put_foreign(spec)
 
     for verb in (driver.check, driver.provision):

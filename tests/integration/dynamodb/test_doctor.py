@@ -32,7 +32,7 @@ async def test_a_table_that_serves_is_left_as_it_is(dynamodb_url: str) -> None:
     assert [found[check].verdict for check in ("table", "index", "permissions")] == [Verdict.OK] * 3
 
 
-def test_what_an_engine_has_not_is_said(dynalite: str, aws_credentials: None) -> None:
+def test_a_lacking_feature_of_an_engine_is_reported(dynalite: str, aws_credentials: None) -> None:
     done = interlock("doctor", "--json", url=fresh_table(dynalite))
     told = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert done.returncode == 0
@@ -41,7 +41,7 @@ def test_what_an_engine_has_not_is_said(dynalite: str, aws_credentials: None) ->
     assert told["ttl"]["verdict"] == "warning"
 
 
-def test_all_is_well_where_everything_is_there(ministack: str, aws_credentials: None) -> None:
+def test_a_complete_table_has_no_complaints(ministack: str, aws_credentials: None) -> None:
     done = interlock("doctor", url=fresh_table(ministack))
     assert done.returncode == 0
     assert done.stdout.splitlines()[0].startswith("dynamodb://locks-")
@@ -101,7 +101,7 @@ async def test_a_table_without_index_and_deletion(dynamodb_endpoint: str) -> Non
         ("DescribeTimeToLive", 0, "These credentials may not see"),
     ],
 )
-async def test_what_the_credentials_may_not_do_is_said(
+async def test_a_denied_operation_is_reported(
     dynamodb_endpoint: str, dynamodb_url: str, denied: str, status: int, words: str
 ) -> None:
     table = parsed(dynamodb_url).table
@@ -112,7 +112,7 @@ async def test_what_the_credentials_may_not_do_is_said(
     assert any(words in finding.says for finding in found.values())
 
 
-async def test_nobody_answers(aws_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endpoint_without_a_server(aws_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.doctor.dynamodb._TIMEOUT", 1.0)
     found = await findings("dynamodb://locks?region=eu-west-1&endpoint=http%3A%2F%2F127.0.0.1%3A1")
     assert exit_status(found.values()) == 69

@@ -51,7 +51,7 @@ async def test_a_request_that_fails_once_is_made_again_and_granted_once(url: str
         ("deny", errors.PermissionMissing),
     ],
 )
-async def test_what_does_not_end_is_an_error_of_its_own_and_never_contention(
+async def test_a_fault_that_does_not_end_is_an_error_and_never_contention(
     url: str, faults: Faults, fault: Fault, expected: type[Exception]
 ) -> None:
     async with replicas(url, "web-1", timeout=2.0) as (replica,):
@@ -62,7 +62,7 @@ async def test_what_does_not_end_is_an_error_of_its_own_and_never_contention(
         assert replica.address.table in str(raised.value)
 
 
-async def test_whoever_may_have_been_obeyed_once_is_told_so_whatever_came_last(url: str, faults: Faults) -> None:
+async def test_an_unknown_outcome_is_reported_even_if_later_attempts_are_refused(url: str, faults: Faults) -> None:
     """The engine asks again after such an error, and gives back what it finds; after throttling it would not."""
     async with replicas(url, "web-1", "web-2", timeout=2.0) as (replica, other):
         await replica.table()

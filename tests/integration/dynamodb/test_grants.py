@@ -9,7 +9,7 @@ from interlock.stores.leases import HandedGrant
 from support.dynamodb_stores import Clock, replicas
 
 
-async def test_one_gets_it_and_the_others_are_told_who_has_it(dynamodb_url: str) -> None:
+async def test_one_request_is_granted_and_the_others_get_the_holders_name(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1", "web-2") as (first, second):
         await first.take()
         answer = await second.ask()
@@ -63,7 +63,7 @@ async def test_only_the_grant_itself_is_renewed_and_released(dynamodb_url: str) 
         assert await first.keeps(grant)
 
 
-async def test_a_late_word_of_the_last_holder_touches_nothing(dynamodb_url: str) -> None:
+async def test_a_late_request_of_the_last_holder_changes_nothing(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1", "web-2") as (first, second):
         old = await first.take()
         await first.gives_back(old)
@@ -102,7 +102,7 @@ async def test_a_lease_that_has_expired_is_lost_to_its_holder_whether_another_ha
         assert not await replica.keeps(grant)
 
 
-async def test_nothing_is_handed_over_where_nobody_queues(dynamodb_url: str) -> None:
+async def test_nothing_is_handed_over_without_a_queue(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1") as (replica,):
         grant = await replica.take()
         with pytest.raises(errors.NotSupported, match="release it"):
@@ -111,7 +111,7 @@ async def test_nothing_is_handed_over_where_nobody_queues(dynamodb_url: str) -> 
         assert await replica.keeps(grant)
 
 
-async def test_an_item_of_somebody_else_is_an_error_and_stays_as_it_is(dynamodb_url: str) -> None:
+async def test_an_item_of_another_program_is_an_error_and_stays_unchanged(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1") as (replica,):
         await replica.table()
         item = replica.key_of("feeds") | {"owner_id": {"S": "a controller of theirs"}, "ttl": {"N": "1"}}

@@ -20,7 +20,7 @@ def url(ministack: str, aws_credentials: None) -> str:
     return fresh_table(ministack)
 
 
-async def test_the_policy_allows_just_what_is_done(url: str, ministack: str) -> None:
+async def test_the_policy_allows_exactly_the_used_operations(url: str, ministack: str) -> None:
     found = re.search(r"```json\n(.*?)```", GUIDE, re.DOTALL)
     assert found is not None
     statements = json.loads(found[1])["Statement"]

@@ -27,7 +27,7 @@ async def facts(url: str, *arguments: str) -> Any:
     return json.loads("\n".join(await told(url, *arguments, "--json")))
 
 
-async def test_list_and_show_say_who_holds_what(url: str) -> None:
+async def test_list_and_show_name_the_holders(url: str) -> None:
     async with AsyncInterlock(url, replica="web-1") as locks:
         await (await locks.lease("done").acquire()).release()
         grant = await locks.lease("feeds", metadata={"job": "nightly"}).acquire()
@@ -47,7 +47,7 @@ async def test_list_and_show_say_who_holds_what(url: str) -> None:
 
 
 @pytest.mark.exhaustive
-async def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_trust_it(url: str) -> None:
+async def test_a_broken_lease_is_lost_and_not_granted_while_its_holder_may_trust_it(url: str) -> None:
     async with (
         AsyncInterlock(url, replica="web-1") as locks,
         AsyncInterlock(url, replica="web-2") as others,
@@ -73,7 +73,7 @@ async def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_tr
 
 
 @pytest.mark.exhaustive
-async def test_whoever_has_watched_a_broken_lease_long_enough_takes_it(url: str) -> None:
+async def test_a_waiter_takes_a_broken_lease_after_watching_it(url: str) -> None:
     async with (
         AsyncInterlock(url, replica="web-1") as locks,
         AsyncInterlock(url, replica="web-2") as others,
@@ -115,7 +115,7 @@ async def test_broken_now_it_is_free_at_once(url: str) -> None:
         ("claim list", 78, "A dynamodb:// database keeps only leases"),
     ],
 )
-async def test_what_cannot_be_done_is_said(url: str, command: str, status: int, words: str) -> None:
+async def test_an_impossible_command_is_explained(url: str, command: str, status: int, words: str) -> None:
     async with AsyncInterlock(url) as locks, locks.lease("feeds"):
         done = await asyncio.to_thread(interlock, *command.split(), url=url)
         assert (done.returncode, done.stdout) == (status, "")

@@ -20,7 +20,7 @@ async def test_those_that_are_held_are_listed_by_name(dynamodb_url: str) -> None
         assert [lease.name for lease in await second.held("")] == ["feeds", "jobs/a", "jobs/b"]
 
 
-async def test_one_that_nobody_renews_is_listed_until_it_could_be_taken_over_from_here(dynamodb_url: str) -> None:
+async def test_an_unrenewed_lease_is_listed_until_it_may_be_taken_over(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1", "web-2") as (dead, other):
         await dead.take()
         assert [lease.remaining for lease in await other.held("")] == [30.0]

@@ -55,7 +55,7 @@ async def test_the_next_leader_comes_when_the_last_one_has_stepped_down(
     assert tokens == sorted(set(tokens))
 
 
-async def test_members_are_seen_with_what_they_say_of_themselves(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+async def test_members_are_listed_with_their_metadata(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     async with locks.join("workers", id="a", metadata={"zone": 1}), others.join("workers", id="b"):
         found = {member.id: member for member in await others.members("workers")}
         assert set(found) == {"a", "b"}
@@ -86,7 +86,7 @@ def recording_url(ministack: str, aws_credentials: None) -> str:
     return fresh_table(ministack)
 
 
-async def test_what_is_run_once_is_run_by_one_and_told_to_all(recording_url: str) -> None:
+async def test_once_runs_in_one_process_and_all_get_the_result(recording_url: str) -> None:
     calls = []
 
     async def charge() -> dict[str, int]:

@@ -35,7 +35,7 @@ async def test_a_lease_is_kept_for_longer_than_its_length(locks: AsyncInterlock,
         grant.check()
 
 
-async def test_who_waits_gets_it_after_the_release(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+async def test_a_waiter_gets_the_lease_after_its_release(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     grant = await locks.lease("feeds").acquire()
     waiting = asyncio.ensure_future(others.lease("feeds").acquire(timeout=20))
     await until(lambda: others.metrics.waits)
@@ -151,7 +151,7 @@ async def test_a_lease_is_lost_when_an_outage_outlasts_it(faulty_url: str, fault
         faults.choose = lambda operation, _: None
 
 
-async def test_who_waits_through_throttling_gets_it_in_the_end(faulty_url: str, faults: Faults) -> None:
+async def test_a_waiter_gets_the_lease_despite_throttling(faulty_url: str, faults: Faults) -> None:
     async with AsyncInterlock(faulty_url, request_timeout=1.0) as locks:
         await reach(locks)
         faults.choose = lambda operation, _: "throttle" if operation == "PutItem" else None

@@ -58,7 +58,7 @@ async def test_any_number_may_create_it_at_once(dynamodb_endpoint: str) -> None:
     assert {(table.key, table.has_index) for table in tables} == {("lock_key", True)}
 
 
-def test_a_table_that_is_not_there_is_told_with_what_to_do(dynamodb_endpoint: str) -> None:
+def test_the_error_for_a_missing_table_says_what_to_do(dynamodb_endpoint: str) -> None:
     url = table_url(dynamodb_endpoint, "nowhere")
     status, output = _invoke("check", url)
     assert status == errors.SchemaMissing.exit_status
@@ -72,7 +72,7 @@ def test_a_table_that_is_not_there_is_told_with_what_to_do(dynamodb_endpoint: st
         asyncio.run(use())
 
 
-async def test_a_lease_of_a_root_object_that_was_not_opened_is_told_so_too(dynamodb_endpoint: str) -> None:
+async def test_an_unopened_root_object_gets_the_error_for_a_missing_table(dynamodb_endpoint: str) -> None:
     locks = AsyncInterlock(table_url(dynamodb_endpoint, "nowhere"))
     try:
         with pytest.raises(errors.SchemaMissing):
@@ -139,7 +139,7 @@ async def test_credentials_that_are_missing_are_named(monkeypatch: pytest.Monkey
             await replica.ask()
 
 
-async def test_nobody_at_the_endpoint_is_told_soon(aws_credentials: None) -> None:
+async def test_an_endpoint_without_a_server_fails_soon(aws_credentials: None) -> None:
     async with replicas(table_url("http://127.0.0.1:1", "any-table"), "web-1", timeout=1.0) as (replica,):
         with pytest.raises(errors.DatabaseUnreachable, match="No server answers for dynamodb://any-table"):
             await replica.ask()

@@ -36,7 +36,7 @@ async def test_a_record_is_written_while_the_grant_is_current_and_read_by_anybod
         assert (record.key, record.token, record.value) == ("done", grant.token, '{"rows": 3}')
 
 
-async def test_who_has_lost_its_lease_writes_no_record(url: str) -> None:
+async def test_a_holder_that_has_lost_its_lease_writes_no_record(url: str) -> None:
     async with replicas(url, "web-1", "web-2") as (first, second):
         old = await first.take()
         assert await first.write("done", "1", old)

@@ -20,7 +20,7 @@ async def test_a_lease_is_taken_over_after_it_was_watched_unchanged_for_its_whol
         assert (await heir.take()).token > old.token
 
 
-async def test_who_has_just_come_does_not_know_how_long_it_has_been_so(dynamodb_url: str) -> None:
+async def test_a_new_watcher_waits_for_the_whole_ttl(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1", "web-2", "web-3") as (dead, watcher, newcomer):
         await dead.take()
         await watcher.ask()
@@ -30,7 +30,7 @@ async def test_who_has_just_come_does_not_know_how_long_it_has_been_so(dynamodb_
         assert (await watcher.ask()).status == "granted"
 
 
-async def test_a_renewal_makes_those_who_watch_begin_anew(dynamodb_url: str) -> None:
+async def test_a_renewal_restarts_the_watch(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1", "web-2") as (holder, other):
         grant = await holder.take()
         await other.ask()
@@ -43,7 +43,7 @@ async def test_a_renewal_makes_those_who_watch_begin_anew(dynamodb_url: str) -> 
         assert not await holder.keeps(grant)
 
 
-async def test_a_renewal_that_nobody_saw_still_saves_the_lease(dynamodb_url: str) -> None:
+async def test_an_unobserved_renewal_still_saves_the_lease(dynamodb_url: str) -> None:
     """The thief has watched long enough, and the record changes between its look and its writing."""
     async with replicas(dynamodb_url, "web-1", "web-2") as (holder, thief):
         grant = await holder.take()
@@ -60,7 +60,7 @@ async def test_a_renewal_that_nobody_saw_still_saves_the_lease(dynamodb_url: str
         assert await holder.keeps(grant)
 
 
-async def test_of_two_who_have_watched_one_gets_it(dynamodb_url: str) -> None:
+async def test_one_of_two_watchers_gets_the_lease(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1", "web-2", "web-3") as (dead, first, second):
         await dead.take()
         for heir in (first, second):

@@ -186,7 +186,7 @@ def slow_binaries(place: Path, binaries: Binaries) -> None:
     (place / "slow" / "initdb").chmod(0o755)
 
 
-def test_what_a_killed_creator_began_ends_before_the_next_one_begins(
+def test_a_killed_creators_initdb_ends_before_the_next_creation(
     place: Path, binaries: Binaries, run_python: Callable[..., "subprocess.Popen[str]"]
 ) -> None:
     slow_binaries(place, binaries)
@@ -201,7 +201,7 @@ def test_what_a_killed_creator_began_ends_before_the_next_one_begins(
     assert (place / "ended").exists()
 
 
-def test_deleting_ends_what_a_killed_postmaster_left(copy_cluster: MakeCluster) -> None:
+def test_deleting_ends_the_orphans_of_a_killed_postmaster(copy_cluster: MakeCluster) -> None:
     cluster = copy_cluster()
     cluster.start()
     with closing(psycopg.connect(cluster.url())) as client:
@@ -229,7 +229,7 @@ def test_deleting_at_once_kills_a_server_that_does_not_stop(copy_cluster: MakeCl
     assert not cluster.root.exists()
 
 
-def test_a_setting_that_postgresql_refuses_fails_with_what_it_said(make_cluster: MakeCluster) -> None:
+def test_a_refused_setting_fails_with_postgresqls_message(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(settings={"work_mem": "a lot"})
 
     with pytest.raises(ClusterFailed, match=r"postgresql\.log") as failure:
@@ -238,7 +238,7 @@ def test_a_setting_that_postgresql_refuses_fails_with_what_it_said(make_cluster:
     assert 'invalid value for parameter "work_mem": "a lot"' in failure.value.log_tail
 
 
-def test_the_callers_settings_come_before_ours(make_cluster: MakeCluster) -> None:
+def test_the_callers_settings_override_the_defaults(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(settings={"max_connections": "17", "application_name": "it's \\ a name"})
 
     cluster.start()
@@ -316,7 +316,7 @@ def test_deleting_a_running_cluster_leaves_nothing(copy_cluster: MakeCluster) ->
     cluster.delete()
 
 
-def test_deleting_keeps_what_somebody_else_put_there(copy_cluster: MakeCluster) -> None:
+def test_deleting_keeps_foreign_files(copy_cluster: MakeCluster) -> None:
     cluster = copy_cluster()
     (cluster.root / "notes.txt").write_text("mine")
 

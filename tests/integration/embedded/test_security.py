@@ -168,7 +168,7 @@ def test_insisting_on_tls_fails_on_binaries_without_it(place: Path, binaries: Bi
     assert not (place / "cluster" / "data").exists()
 
 
-def test_binaries_without_tls_serve_without_it_unless_told(cluster: Cluster, binaries: Binaries) -> None:
+def test_binaries_without_tls_serve_without_it_unless_tls_is_required(cluster: Cluster, binaries: Binaries) -> None:
     plain = Cluster(cluster.root, binaries=replace(binaries, has_tls=False))
     plain.start()
 

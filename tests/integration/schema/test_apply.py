@@ -94,7 +94,7 @@ async def test_an_empty_schema_is_taken_over(database_url: str) -> None:
     assert await applied(database_url) is State.CURRENT
 
 
-async def test_somebody_elses_schema_is_refused_and_left_alone(database_url: str) -> None:
+async def test_a_foreign_schema_is_refused_and_left_alone(database_url: str) -> None:
     for content in FOREIGN:
         execute(database_url, f"CREATE SCHEMA interlock; {content}")
         before = schema_of(database_url)
@@ -104,7 +104,7 @@ async def test_somebody_elses_schema_is_refused_and_left_alone(database_url: str
         execute(database_url, "DROP SCHEMA interlock CASCADE")
 
 
-async def test_a_role_that_may_not_create_schemas_is_told_who_can_help(database_url: str) -> None:
+async def test_a_role_that_may_not_create_schemas_gets_a_remedy(database_url: str) -> None:
     url = role_without_anything(database_url)
     with pytest.raises(errors.PermissionMissing, match="let an owner run `interlock schema apply`") as refusal:
         await applied(url)
@@ -166,7 +166,7 @@ ADDED = Migration(MigrationScript(9001, "pre"), "added", "ALTER TABLE interlock.
 TAKEN_AWAY = Migration(MigrationScript(9001, "post"), "taken_away", "ALTER TABLE interlock.gate_run DROP COLUMN host;")
 
 
-async def test_what_takes_away_is_only_applied_when_asked_for(interlock_url: str, release: Release) -> None:
+async def test_a_post_migration_is_only_applied_on_request(interlock_url: str, release: Release) -> None:
     release.brings(ADDED, TAKEN_AWAY)
     assert (await status(interlock_url)).state is State.OUTDATED
     assert await applied(interlock_url) is State.CURRENT
@@ -190,7 +190,7 @@ async def test_a_migration_that_fails_leaves_no_trace(interlock_url: str, releas
     assert recorded(interlock_url) == all_recorded()
 
 
-async def test_a_migration_gives_way_to_those_who_use_the_table_and_succeeds_once_they_are_done(
+async def test_a_migration_gives_way_to_users_of_the_table_and_succeeds_after_them(
     interlock_url: str, release: Release, caplog: pytest.LogCaptureFixture
 ) -> None:
     release.brings(ADDED)

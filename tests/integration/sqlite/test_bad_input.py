@@ -93,7 +93,7 @@ async def test_a_damaged_file_is_called_so(file: Path, url: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["file", "directory"])
-async def test_what_may_not_be_written_is_named(
+async def test_a_path_without_write_permission_is_named(
     file: Path, url: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Root may write everything, so the system's answer is asked for by another name."""

@@ -107,7 +107,7 @@ async def test_only_a_grant_waits_for_the_disk(file: Path, disk: Disk) -> None:
     await store.close()
 
 
-async def test_nobody_is_told_before_it_is_on_the_disk_and_nobody_else_waits_for_that(
+async def test_a_grant_is_answered_after_the_disk_and_other_requests_do_not_wait(
     file: Path, still: tuple[threading.Event, threading.Event]
 ) -> None:
     waited_for, goes_on = still
@@ -127,7 +127,7 @@ async def test_nobody_is_told_before_it_is_on_the_disk_and_nobody_else_waits_for
 
 
 @pytest.mark.parametrize("wait", [True, False])
-async def test_who_asks_again_after_a_failed_wait_is_told_only_what_is_on_the_disk(
+async def test_a_repeated_request_after_a_failed_sync_is_answered_from_the_disk(
     file: Path, disk: Disk, wait: bool
 ) -> None:
     store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
@@ -141,7 +141,7 @@ async def test_who_asks_again_after_a_failed_wait_is_told_only_what_is_on_the_di
     await store.close()
 
 
-async def test_after_a_failed_wait_nobody_is_told_what_the_disk_does_not_have(file: Path, disk: Disk) -> None:
+async def test_after_a_failed_sync_no_answer_relies_on_missing_data(file: Path, disk: Disk) -> None:
     """The disk goes on as if nothing had happened, but for the hole in the log."""
     one, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
     await other.verify()  # so that nobody is the last to close the file, who empties the log
@@ -167,7 +167,7 @@ async def test_after_a_failed_wait_nobody_is_told_what_the_disk_does_not_have(fi
     await other.close()
 
 
-async def test_after_a_failed_wait_a_record_is_read_from_what_the_disk_has(file: Path, disk: Disk) -> None:
+async def test_after_a_failed_sync_a_record_is_read_from_the_disk(file: Path, disk: Disk) -> None:
     store, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
     await other.verify()
     wanted = ask()
@@ -186,7 +186,7 @@ async def test_after_a_failed_wait_a_record_is_read_from_what_the_disk_has(file:
     await other.close()
 
 
-async def test_after_a_failed_wait_a_long_read_of_the_users_is_waited_for(
+async def test_after_a_failed_sync_a_users_long_read_is_waited_for(
     file: Path, disk: Disk, mine: sqlite3.Connection
 ) -> None:
     """Its transaction keeps the log from being begun anew. What needs no disk goes on."""
@@ -219,7 +219,7 @@ async def test_the_descriptor_that_is_synced_was_open_before_the_commit(file: Pa
     await store.close()
 
 
-async def test_who_comes_after_a_failed_wait_is_told_only_what_the_disk_has(file: Path, disk: Disk) -> None:
+async def test_a_new_process_after_a_failed_sync_is_answered_from_the_disk(file: Path, disk: Disk) -> None:
     """Nobody who saw it fail is there any more to empty the log."""
     one, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
     await one.acquire([ask("first")])
@@ -237,7 +237,7 @@ async def test_who_comes_after_a_failed_wait_is_told_only_what_the_disk_has(file
 
 
 @pytest.mark.parametrize("has_failed", [False, True])
-async def test_a_log_that_is_not_where_it_was_is_not_relied_on(file: Path, disk: Disk, has_failed: bool) -> None:
+async def test_a_log_that_was_removed_is_not_relied_on(file: Path, disk: Disk, has_failed: bool) -> None:
     store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
     await store.acquire([ask("first")])
     if has_failed:
@@ -255,7 +255,7 @@ async def test_a_log_that_is_not_where_it_was_is_not_relied_on(file: Path, disk:
     await store.close()
 
 
-async def test_who_needs_no_disk_is_answered_before_and_also_if_it_fails(
+async def test_answers_that_need_no_disk_do_not_wait_for_it(
     file: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A grant and a renewal in one transaction."""

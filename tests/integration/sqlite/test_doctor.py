@@ -35,7 +35,7 @@ async def test_a_file_that_is_not_there_yet_is_not_made(file: Path) -> None:
     assert list(file.parent.iterdir()) == []
 
 
-async def test_a_file_of_somebody_elses_is_left_as_it_is(file: Path) -> None:
+async def test_a_foreign_file_is_left_unchanged(file: Path) -> None:
     connection = sqlite3.connect(file)
     connection.execute("CREATE TABLE stock (counted INTEGER)")
     connection.commit()
@@ -55,7 +55,7 @@ async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     assert "writer lock" not in found
 
 
-async def test_what_is_no_database(file: Path) -> None:
+async def test_a_file_that_is_not_a_database(file: Path) -> None:
     file.write_text("a letter to my aunt, which is longer than the header of a database would be: " * 3)
     found = await findings(file)
     assert exit_status(found.values()) == 78
@@ -89,7 +89,7 @@ async def test_a_sqlite_that_is_too_old(file: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("what", ["file", "writer lock"])
-async def test_what_may_not_be_written(
+async def test_a_path_without_write_permission(
     file: Path, sync_locks: Interlock, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As root everything may be, so the system's answer is put in its place."""

@@ -19,7 +19,7 @@ from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.leases import SqliteLeases
 
 
-def test_whoever_comes_first_makes_the_tables(url: str, mine: sqlite3.Connection) -> None:
+def test_the_first_process_creates_the_tables(url: str, mine: sqlite3.Connection) -> None:
     """All at once, in a file that is the user's, with another journal."""
     mine.execute("PRAGMA journal_mode = DELETE")
     mine.execute("CREATE TABLE orders (id INTEGER)")
@@ -70,7 +70,7 @@ async def woken_by_a_release(url: str, waiters: str | None = None) -> None:
 
 
 @pytest.mark.usefixtures("_no_looking")
-async def test_whoever_comes_by_a_link_waits_in_the_same_queue(url: str, file: Path, tmp_path: Path) -> None:
+async def test_a_process_that_uses_a_link_waits_in_the_same_queue(url: str, file: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "link.db"
     link.symlink_to(file)
@@ -79,7 +79,7 @@ async def test_whoever_comes_by_a_link_waits_in_the_same_queue(url: str, file: P
 
 
 @pytest.mark.usefixtures("_no_looking")
-async def test_a_waiter_whose_socket_was_taken_away_listens_at_another(url: str, file: Path) -> None:
+async def test_a_waiter_whose_socket_was_removed_listens_at_another(url: str, file: Path) -> None:
     beside = file.with_name("app.db-interlock")
     async with AsyncInterlock(url) as locks, AsyncInterlock(url) as others:
         grant = await locks.lease("feeds").acquire()
@@ -103,9 +103,7 @@ def _no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.coordination.engine.queue._POLL_EVERY", 3600.0)
 
 
-async def test_what_was_held_before_the_machine_was_started_again_is_free(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lease_of_an_earlier_boot_is_free(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     locks = AsyncInterlock(url)
     before = await locks.lease("feeds", ttl=3600).acquire()
     for module in (decisions, queue, leases):
@@ -212,7 +210,7 @@ async def test_dead_sockets_are_cleared_away(locks: AsyncInterlock, file: Path) 
         assert [path.name for path in beside.iterdir() if path.is_socket()] == ["alive"]
 
 
-def test_who_closes_the_file_last_leaves_no_log_behind(file: Path, url: str) -> None:
+def test_the_last_connection_to_close_leaves_no_log(file: Path, url: str) -> None:
     for _ in range(30):  # threads that close it at once mostly get away with it
         with Interlock(url) as locks, locks.lease("feeds"):
             pass

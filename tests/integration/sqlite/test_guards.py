@@ -240,7 +240,7 @@ async def test_a_sync_connection_on_an_event_loop_is_refused(locks: AsyncInterlo
             await grant.guard(mine)
 
 
-async def test_a_holder_that_is_late_is_refused_even_if_nobody_has_taken_the_lease(
+async def test_a_late_holder_is_refused_even_if_the_lease_is_free(
     locks: AsyncInterlock, mine: sqlite3.Connection
 ) -> None:
     grant = await locks.lease("feeds").acquire()

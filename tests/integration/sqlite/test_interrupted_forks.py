@@ -83,5 +83,5 @@ def test_an_interrupt_while_a_fork_waits_costs_nothing_but_its_child_the_use_of_
     succeeds(_WHILE_IT_WAITS, url, child)
 
 
-def test_an_interrupt_that_comes_with_a_fork_keeps_nobody_out() -> None:
+def test_an_interrupt_during_a_fork_blocks_no_thread() -> None:
     succeeds(_AS_IT_ENDS)

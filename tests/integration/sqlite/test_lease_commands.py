@@ -43,7 +43,7 @@ def facts(url: str, *arguments: str) -> Any:
     return json.loads("\n".join(told(url, *arguments, "--json")))
 
 
-def test_list_and_show_say_who_holds_what_and_who_waits(url: str, locks: Interlock, mine: sqlite3.Connection) -> None:
+def test_list_and_show_name_holders_and_waiters(url: str, locks: Interlock, mine: sqlite3.Connection) -> None:
     locks.lease("done").acquire().release()
     grant = locks.lease("feeds", metadata={"job": "nightly"}).acquire()
     with waiting(url, "feeds", mine) as got:
@@ -68,7 +68,7 @@ def test_list_and_show_say_who_holds_what_and_who_waits(url: str, locks: Interlo
     assert (shown["state"], shown["holder"], shown["last_holder"]["name"]) == ("free", None, "web-2")
 
 
-def test_who_died_does_not_wait_any_more(url: str, locks: Interlock, mine: sqlite3.Connection) -> None:
+def test_a_dead_process_does_not_wait_any_more(url: str, locks: Interlock, mine: sqlite3.Connection) -> None:
     locks.lease("feeds").acquire()
     with mine:
         mine.execute(
@@ -80,7 +80,7 @@ def test_who_died_does_not_wait_any_more(url: str, locks: Interlock, mine: sqlit
 
 
 @pytest.mark.exhaustive
-def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_trust_it(
+def test_a_broken_lease_is_lost_and_not_granted_while_its_holder_may_trust_it(
     url: str, locks: Interlock, mine: sqlite3.Connection
 ) -> None:
     grant = locks.lease("feeds", ttl=4).acquire()
@@ -101,7 +101,7 @@ def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_trust_it
     assert got[0].token > grant.token
 
 
-def test_what_was_done_is_shown_until_somebody_else_has_it(url: str, locks: Interlock) -> None:
+def test_a_break_is_shown_until_another_process_has_the_lease(url: str, locks: Interlock) -> None:
     grant = locks.lease("feeds", ttl=300).acquire()
     told(url, "lease", "break", "feeds", "--yes", "--reason", "it hangs")
     shown = facts(url, "lease", "show", "feeds")
@@ -114,7 +114,9 @@ def test_what_was_done_is_shown_until_somebody_else_has_it(url: str, locks: Inte
     assert "The lease 'feeds' is not held: nothing was changed." in again.stderr
 
 
-def test_broken_now_it_goes_to_whoever_waits_at_once(url: str, locks: Interlock, mine: sqlite3.Connection) -> None:
+def test_an_immediate_break_gives_the_lease_to_a_waiter_at_once(
+    url: str, locks: Interlock, mine: sqlite3.Connection
+) -> None:
     grant = locks.lease("feeds", ttl=3600).acquire()
     with waiting(url, "feeds", mine) as got:
         told(url, "lease", "break", "feeds", "--yes", "--now")
@@ -130,7 +132,7 @@ def test_broken_now_it_goes_to_whoever_waits_at_once(url: str, locks: Interlock,
         ("lease break --yes feeds --terminate", 78, "a SQLite file has none: leave it out"),
     ],
 )
-def test_what_cannot_be_done_is_said(url: str, locks: Interlock, command: str, status: int, words: str) -> None:
+def test_an_impossible_command_is_explained(url: str, locks: Interlock, command: str, status: int, words: str) -> None:
     locks.lease("feeds").acquire()
     done = interlock(*command.split(), url=url)
     assert (done.returncode, done.stdout) == (status, "")

@@ -14,7 +14,7 @@ def test_a_command_runs_under_its_lease(url: str, mine: sqlite3.Connection) -> N
     assert mine.execute("SELECT token FROM interlock_lease").fetchone() == (int(ended.stdout),)
 
 
-def test_the_next_one_is_told_that_it_is_held(url: str) -> None:
+def test_a_second_command_reports_that_the_lease_is_held(url: str) -> None:
     with started("lock", "run", "nightly", "--", "sh", "-c", "echo runs; sleep 50", url=url) as first:
         assert first.process.stdout is not None
         assert first.process.stdout.readline() == "runs\n"
@@ -33,7 +33,7 @@ def test_a_command_within_itself_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["claim list", "gate status", "schema status", "orchestration list"])
-def test_what_only_postgresql_has_says_so(url: str, file: Path, command: str) -> None:
+def test_commands_for_postgresql_alone_say_so(url: str, file: Path, command: str) -> None:
     ended = interlock(*command.split(), url=url)
     assert ended.returncode == 78
     assert ended.stderr.startswith("interlock: A sqlite:// database keeps only leases: name a postgresql")

@@ -70,13 +70,13 @@ async def test_a_database_that_is_closed_to_the_role_is_refused(web_url: str) ->
     assert "permission denied for database" in await refused(on_database(web_url, "closed"), errors.AccessDenied)
 
 
-async def test_where_nobody_listens_nobody_answers(free_port: int) -> None:
+async def test_a_port_without_a_server_is_unreachable(free_port: int) -> None:
     said = await refused(f"postgresql://web:{SECRET}@127.0.0.1:{free_port}/shop", errors.DatabaseUnreachable)
     assert said.startswith(f"No database answers at postgresql://web@127.0.0.1:{free_port}/shop (")
     assert said.endswith("check the address, and that the server runs.")
 
 
-async def test_where_somebody_listens_and_says_nothing_the_wait_ends() -> None:
+async def test_the_wait_for_a_silent_server_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql://web:{SECRET}@127.0.0.1:{silent.getsockname()[1]}/shop"
         with pytest.raises(errors.DatabaseUnreachable, match="No database answers"):
@@ -108,7 +108,7 @@ async def test_a_socket_that_does_not_exist_is_not_reached() -> None:
         f"postgresql://web@one/shop?password=x&{SECRET}",
     ],
 )
-async def test_what_cannot_be_a_url_of_a_database_is_a_matter_of_configuration(url: str) -> None:
+async def test_an_impossible_url_is_a_configuration_error(url: str) -> None:
     assert "database URL" in await refused(url, errors.ConfigurationError)
 
 

@@ -96,7 +96,7 @@ async def broken_later() -> str:
 
 
 @pytest.mark.parametrize("giver", [broken, broken_later])
-async def test_a_function_that_fails_is_told_without_what_it_said(
+async def test_a_failing_password_function_is_reported_without_its_message(
     bare_url: str, giver: Callable[[], str | Awaitable[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -111,7 +111,7 @@ async def test_a_function_that_never_answers_is_not_waited_for_longer_than_the_s
         await connect(bare_url, application_name="test", timeout=0.05, password=asyncio.Event().wait)  # type: ignore[arg-type]
 
 
-async def test_what_is_no_text_is_a_matter_of_configuration(bare_url: str) -> None:
+async def test_a_password_that_is_not_text_is_a_configuration_error(bare_url: str) -> None:
     with pytest.raises(errors.ConfigurationError, match="returned bytes: it has to return a string") as refusal:
         await connect(bare_url, application_name="test", password=lambda: SECRET.encode())  # type: ignore[arg-type, return-value]
     assert SECRET not in str(refusal.value)

@@ -12,7 +12,7 @@ INSERT INTO interlock.record SELECT 'bill:' || n, 1, '1', now() - interval '2 h'
 OTHERS = "INSERT INTO interlock.record VALUES ('bill:young', 1, '1', now()), ('tick', 1, '1', 'epoch')"
 
 
-async def test_whoever_records_something_new_deletes_all_that_is_old(interlock_url: str) -> None:
+async def test_a_new_record_deletes_the_old_ones(interlock_url: str) -> None:
     execute(interlock_url, OLD)
     execute(interlock_url, OTHERS)
     async with AsyncInterlock(interlock_url) as locks:

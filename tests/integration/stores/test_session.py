@@ -146,7 +146,7 @@ async def test_a_transaction_is_committed_at_its_end(database_url: str, session:
     assert execute(database_url, "SELECT count(*) FROM orders") == [(0,)]
 
 
-async def test_a_refusal_at_the_end_of_a_transaction_is_ours_too(session: Session) -> None:
+async def test_a_refusal_at_the_end_of_a_transaction_is_converted(session: Session) -> None:
     await session.execute("CREATE TABLE orders (number integer CONSTRAINT one UNIQUE DEFERRABLE INITIALLY DEFERRED)")
     with pytest.raises(errors.StatementFailed, match='violates unique constraint "one"'):
         async with session.transaction():
@@ -187,7 +187,7 @@ async def test_a_session_that_was_just_ended_is_lost_whatever_the_driver_makes_o
                 await asking_again_and_again(session)
 
 
-async def test_notifications_are_heard_until_the_end(database_url: str, session: Session) -> None:
+async def test_notifications_arrive_until_the_connection_ends(database_url: str, session: Session) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
     await session.listen('Interlock of"7', heard.put_nowait)
     for payload in ("one", "", "two"):
@@ -231,7 +231,7 @@ async def strict_url(database_url: str) -> str:
     return database_url
 
 
-async def test_a_transaction_of_ours_sees_what_is_so_now(strict_url: str) -> None:
+async def test_a_transaction_sees_current_rows(strict_url: str) -> None:
     async with await connect(strict_url, application_name="test") as session:
         assert await session.fetchval("SHOW transaction_isolation") == "serializable"
         async with session.transaction():

@@ -79,7 +79,7 @@ async def test_so_is_a_standby_if_that_is_asked_for(pair: Pair, wanted: str) -> 
     assert await port_of(at(pair.primary_url, primary, standby, wanted=wanted)) == standby
 
 
-async def test_who_prefers_a_standby_takes_what_there_is(pair: Pair, nowhere: str) -> None:
+async def test_prefer_standby_takes_any_server(pair: Pair, nowhere: str) -> None:
     primary = address(pair.primary_url)
     assert await port_of(at(pair.primary_url, nowhere, primary, wanted="prefer-standby")) == primary
 
@@ -103,7 +103,7 @@ async def test_a_server_that_swallows_everything_leaves_time_for_the_next(pair: 
 
 
 @pytest.mark.exhaustive
-async def test_whoever_opens_several_sessions_begins_with_the_server_that_took_the_last(
+async def test_later_sessions_begin_with_the_server_that_accepted_the_last(
     pair: Pair, silent: str, nowhere: str
 ) -> None:
     servers: list[ServerAddress] = []
@@ -146,7 +146,7 @@ async def renewed(store: PostgresLeases, grant: OrphanedGrant, *, times: int) ->
                 raise
 
 
-async def test_where_nobody_answers_each_is_named(pair: Pair, nowhere: str) -> None:
+async def test_an_error_names_every_unreachable_server(pair: Pair, nowhere: str) -> None:
     with ExitStack() as stack:
         other = stack.enter_context(socket.socket())
         other.bind(("127.0.0.1", 0))
@@ -186,7 +186,7 @@ REFUSED_BY_A_STANDBY = {
 
 
 @pytest.mark.parametrize("what", REFUSED_BY_A_STANDBY)
-async def test_what_a_standby_refuses_names_the_way_to_the_primary(pair: Pair, what: str) -> None:
+async def test_a_standbys_refusal_says_how_to_reach_the_primary(pair: Pair, what: str) -> None:
     async with await connect(pair.standby_url, application_name="test") as session:
         with pytest.raises(errors.NotPrimary, match=r"takes no writes \(.*target_session_attrs=read-write\.$"):
             await session.execute(REFUSED_BY_A_STANDBY[what])
@@ -215,7 +215,7 @@ async def raised(session: Session, code: str) -> None:
     await session.execute(f"DO $$ BEGIN RAISE EXCEPTION 'non licet' USING ERRCODE = '{code}'; END $$")
 
 
-async def test_a_session_that_may_only_read_is_told_the_same(pair: Pair) -> None:
+async def test_a_read_only_session_gets_the_same_error(pair: Pair) -> None:
     async with await connect(pair.primary_url, application_name="test") as session:
         await session.execute("SET default_transaction_read_only = on")
         with pytest.raises(errors.NotPrimary, match="takes no writes"):

@@ -30,7 +30,7 @@ def test_a_schema_is_fine_if_this_release_can_work_with_it(state: State) -> None
     assert finding.facts["state"] == state.value
 
 
-def test_a_newer_schema_is_told_as_such() -> None:
+def test_a_newer_schema_is_reported_as_newer() -> None:
     (finding,) = schema(but(schema=replace(CURRENT, state=State.NEWER)))
     assert "newer than this release" in finding.says
 
@@ -42,7 +42,7 @@ def test_a_schema_that_the_role_may_not_look_at() -> None:
 
 
 @pytest.mark.parametrize(("state", "may"), list(product([State.MISSING, State.FOREIGN], [True, False])))
-def test_before_there_is_a_schema_it_counts_who_may_create_it(state: State, may: bool) -> None:
+def test_without_a_schema_the_right_to_create_it_counts(state: State, may: bool) -> None:
     (finding,) = privileges(but(schema=replace(CURRENT, state=state), may_create_schema=may, held=LACKS_ALL))
     assert finding.verdict is (Verdict.OK if may else Verdict.WARNING)
     assert may or "`interlock schema apply`" in finding.remedy
@@ -72,9 +72,7 @@ def test_before_there_is_a_schema_it_counts_who_may_create_it(state: State, may:
         (dict.fromkeys(HEALTHY.held, Privilege.BY_ALL), [Verdict.OK], "may use gate and leases."),
     ],
 )
-def test_a_role_may_use_what_it_was_granted_whole(
-    held: dict[Need, Privilege], verdicts: list[Verdict], says: str
-) -> None:
+def test_a_role_may_use_fully_granted_parts(held: dict[Need, Privilege], verdicts: list[Verdict], says: str) -> None:
     findings = list(privileges(but(held=held)))
     assert [finding.verdict for finding in findings] == verdicts
     for finding in findings:
@@ -82,12 +80,12 @@ def test_a_role_may_use_what_it_was_granted_whole(
         assert finding.verdict is Verdict.OK or finding.exit_status == 77
 
 
-def test_what_mends_it_grants_no_more_than_was_meant() -> None:
+def test_the_remedy_grants_no_more_than_intended() -> None:
     (finding,) = privileges(but(held=holding(USAGE, INSERT, UPDATE, ACQUIRE)))
     assert "`interlock schema grant web --for leases`" in finding.remedy
 
 
-def test_what_an_older_schema_does_not_have_is_not_judged() -> None:
+def test_parts_missing_in_an_older_schema_are_not_judged() -> None:
     held = {**HEALTHY.held, ACQUIRE: Privilege.ABSENT, RELEASE: Privilege.ABSENT}
     (finding,) = privileges(but(held=held, schema=replace(CURRENT, state=State.OUTDATED)))
     assert finding.says == "The role web may use gate."
@@ -101,7 +99,7 @@ def test_of_many_that_are_lacking_a_few_are_named() -> None:
     assert "number_3_v1" not in finding.says
 
 
-def test_needs_are_what_is_granted() -> None:
+def test_needs_equal_the_grants() -> None:
     found = needs("own")
     assert set(found["gate"]) >= {
         Need("USAGE", "schema", "own"),

@@ -73,7 +73,7 @@ def test_a_server_that_was_not_reached_says_why(error: type[errors.StoreError], 
     assert (finding.check, finding.verdict, finding.says, finding.exit_status) == ("reachable", PROBLEM, "No.", status)
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_reported() -> None:
     assert only(list(version(HEALTHY))).says == "It is PostgreSQL 17.5."
 
 
@@ -89,7 +89,7 @@ def test_the_version_is_told() -> None:
         ({"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}, [PROBLEM, WARNING, WARNING]),
     ],
 )
-def test_what_a_crash_would_take(settings: dict[str, str], verdicts: list[Verdict]) -> None:
+def test_settings_that_lose_data_in_a_crash(settings: dict[str, str], verdicts: list[Verdict]) -> None:
     findings = list(durability(with_settings(settings)))
     assert [finding.verdict for finding in findings] == verdicts
     for finding in findings:
@@ -119,7 +119,7 @@ def standby(sync_state: str | None, *, state: str | None = "streaming") -> Stand
         ("two", "off", (), WARNING, "no commit waits"),
     ],
 )
-def test_what_a_failover_would_take(
+def test_standbys_that_lose_data_in_a_failover(
     names: str, commit: str, standbys: tuple[StandbyFacts, ...], verdict: Verdict, says: str
 ) -> None:
     settings = with_settings({"synchronous_standby_names": names, "synchronous_commit": commit}).settings
@@ -128,7 +128,7 @@ def test_what_a_failover_would_take(
     assert says in finding.says
 
 
-def test_what_a_superuser_is_to_run_can_be_pasted() -> None:
+def test_a_superusers_remedy_can_be_pasted() -> None:
     settings = with_settings({"synchronous_standby_names": "two", "synchronous_commit": "on"}).settings
     facts = but(role='the "web"', settings=settings, standbys=(standby(None, state=None),))
     assert only(list(replication(facts))).remedy == 'Let a superuser run: GRANT pg_monitor TO "the ""web""";'
@@ -150,7 +150,7 @@ def test_a_standby_is_a_problem_whatever_else_holds() -> None:
         (Pooler.STATEMENT, PROBLEM),
     ],
 )
-def test_what_works_behind_a_pooler(mode: Pooler, verdict: Verdict) -> None:
+def test_the_verdict_for_each_pooler_mode(mode: Pooler, verdict: Verdict) -> None:
     finding = only(list(pooler(but(pooler=mode))))
     assert finding.verdict is verdict
     assert finding.facts == {"mode": mode.value}
@@ -254,7 +254,7 @@ def test_the_clock_of_a_standby_that_the_url_names(
     "found",
     [(), (ONE,), (ServerFacts("two", is_standby=True, clock=Offset(9, 0)),), (ONE, ServerFacts("two", error="No."))],
 )
-def test_clocks_are_not_compared_with_what_was_not_seen(found: tuple[ServerFacts, ...]) -> None:
+def test_clocks_of_unobserved_servers_are_not_compared(found: tuple[ServerFacts, ...]) -> None:
     assert list(checks.clocks_of_servers(found)) == []
 
 

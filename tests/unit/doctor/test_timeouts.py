@@ -37,7 +37,7 @@ def test_deadlocks_that_are_seen_late() -> None:
     assert (finding.verdict, finding.facts) == (Verdict.WARNING, {"deadlock_timeout": 10.1})
 
 
-def test_each_that_hurts_is_told() -> None:
+def test_each_harmful_timeout_is_reported() -> None:
     findings = list(timeouts(with_settings({"statement_timeout": 5.0, "lock_timeout": 0.05, "deadlock_timeout": 60.0})))
     assert [next(iter(finding.facts)) for finding in findings] == [
         "statement_timeout",
@@ -63,7 +63,7 @@ def test_a_server_that_does_not_know_a_setting_has_nothing_to_say_about_it() -> 
         ("command line", 'ALTER ROLE "web" SET lock_timeout = 0;'),
     ],
 )
-def test_what_mends_it_depends_on_where_it_was_set(source: str, remedy: str) -> None:
+def test_the_remedy_depends_on_the_source(source: str, remedy: str) -> None:
     (finding,) = timeouts(with_settings({"lock_timeout": 0.05}, source=source))
     assert finding.remedy == remedy
 

@@ -35,7 +35,7 @@ def test_root_runs_it_as_nobody_where_there_is_no_postgres(users: dict[str, int]
     assert account_for().name == "nobody"
 
 
-def test_root_runs_it_as_whom_it_is_told(users: dict[str, int]) -> None:
+def test_root_runs_it_as_the_given_user(users: dict[str, int]) -> None:
     assert account_for("nobody").name == "nobody"
 
 
@@ -56,7 +56,7 @@ def test_a_machine_without_any_fitting_user_says_so(users: dict[str, int]) -> No
         account_for()
 
 
-def test_who_is_not_root_runs_it_as_himself(users: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_than_root_runs_it_as_itself(users: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
 
     account = account_for()
@@ -64,7 +64,7 @@ def test_who_is_not_root_runs_it_as_himself(users: dict[str, int], monkeypatch: 
     assert (account.name, account.switch_user, account.switch_groups) == ("nobody", None, None)
 
 
-def test_who_is_not_root_cannot_run_it_as_another(users: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_than_root_cannot_switch_users(users: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
 
     with pytest.raises(ConfigurationError, match="Only root"):

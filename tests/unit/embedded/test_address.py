@@ -21,7 +21,7 @@ print(*(name for name in sys.modules if name.startswith("interlock.embedded.")))
 """
 
 
-def test_whoever_looks_for_a_cluster_loads_nothing_that_makes_or_runs_one(tmp_path: object) -> None:
+def test_finding_a_cluster_does_not_import_its_creation(tmp_path: object) -> None:
     look = [sys.executable, "-c", LOOK, str(tmp_path)]
     loaded = subprocess.run(look, capture_output=True, text=True, timeout=50, check=True).stdout.split()
     modules = {"accounts", "address", "files", "paths", "postmaster", "processes"}

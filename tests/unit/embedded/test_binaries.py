@@ -95,7 +95,7 @@ def test_a_wheel_that_does_not_run_here_is_passed_over(machine: Path, install: I
     assert find_binaries().bin_dir == system
 
 
-def test_nothing_at_all_says_what_to_install(machine: Path) -> None:
+def test_without_binaries_the_error_says_what_to_install(machine: Path) -> None:
     with pytest.raises(BinariesMissing, match=r"pip install 'interlock\[embedded\]'.*INTERLOCK_PG_BIN"):
         find_binaries()
 
@@ -108,7 +108,7 @@ def test_a_version_that_is_too_old_is_refused(machine: Path, install: Installer)
 @pytest.mark.parametrize(
     ("said", "version"), [("17.10", (17, 10)), ("15.18 (Debian 15.18-0)", (15, 18)), ("19beta2", (19, 0))]
 )
-def test_the_version_is_read_from_what_the_programs_say(
+def test_the_version_is_read_from_the_programs_output(
     machine: Path, install: Installer, said: str, version: tuple[int, int]
 ) -> None:
     assert find_binaries(install("given", said)).version == version

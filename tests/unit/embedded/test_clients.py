@@ -36,7 +36,7 @@ def test_the_lowest_version_that_is_not_below_the_servers_is_taken(install: Inst
     assert clients_for(14).bin_dir == found[15]
 
 
-def test_none_that_is_new_enough_is_told_with_what_to_install(install: Installer) -> None:
+def test_without_new_enough_clients_the_error_says_what_to_install(install: Installer) -> None:
     install("system/15/bin", "15.4")
     with pytest.raises(BinariesMissing, match=r"PostgreSQL 17 .* install postgresql-client-17"):
         clients_for(17)
@@ -49,7 +49,7 @@ def test_given_ones_go_before_others_of_their_version(install: Installer) -> Non
     assert clients_for(15, given).bin_dir == given
 
 
-def test_what_is_incomplete_or_does_not_run_is_passed_over(install: Installer) -> None:
+def test_incomplete_and_broken_installations_are_skipped(install: Installer) -> None:
     install("system/16/bin", "16.9", "pg_dump")
     broken = install("system/17/bin", "17.1")
     (broken / "pg_restore").write_text("#!/bin/sh\nexit 127\n")

@@ -27,21 +27,21 @@ def modes(*places: Path) -> list[int]:
     return [stat.S_IMODE(place.stat().st_mode) for place in places]
 
 
-def test_what_is_made_for_ourselves_is_ours_alone(tmp_path: Path) -> None:
+def test_directories_for_this_user_are_private(tmp_path: Path) -> None:
     share, data, root = tmp_path / "share", tmp_path / "share" / "data", tmp_path / "share" / "data" / "postgres"
     make_reachable(root, US)
     assert modes(share, data, root) == [0o700] * 3
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as somebody else")
-def test_who_runs_postgresql_for_root_gets_through_and_writes_nowhere() -> None:
+def test_the_user_for_root_can_pass_through_and_cannot_write() -> None:
     with open_directory("interlock-reach-") as place:
         data, root = place / "share" / "data", place / "share" / "data" / "postgres"
         make_reachable(root, SOMEBODY)
         assert modes(data.parent, data, root) == [0o755, 0o755, 0o711]
 
 
-def test_what_is_there_stays_as_it_is(tmp_path: Path) -> None:
+def test_existing_directories_stay_unchanged(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir(mode=0o750)
     make_reachable(tmp_path / "there" / "data", US)
     assert modes(tmp_path / "there") == [0o750]

@@ -62,7 +62,7 @@ def test_a_directory_of_another_user_is_not_taken_for_private(tmp_path: Path) ->
         make_private(tmp_path / "theirs", somebody_else)
 
 
-def test_what_a_crash_during_creation_leaves_is_not_foreign(tmp_path: Path) -> None:
+def test_leftovers_of_a_crashed_creation_are_not_foreign(tmp_path: Path) -> None:
     for name in ("data.new", "data.deleted", "postgresql-17.10.new", "lost+found"):
         (tmp_path / name).mkdir()
     for name in ("control.lock", "users.lock", "password", "password.new", "server.pem"):
@@ -78,7 +78,7 @@ def test_a_directory_with_other_things_is_foreign(tmp_path: Path) -> None:
         ClusterPaths(tmp_path).check()
 
 
-def test_data_without_our_password_are_not_ours(tmp_path: Path) -> None:
+def test_data_without_interlocks_password_are_foreign(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "PG_VERSION").write_text("17\n")
 

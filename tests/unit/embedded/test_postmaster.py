@@ -37,7 +37,7 @@ def test_the_status_says_whether_it_accepts_connections(tmp_path: Path, status: 
     assert found.is_ready is is_ready
 
 
-def test_a_stale_file_whose_process_id_is_another_programs_by_now_is_not_believed(tmp_path: Path) -> None:
+def test_a_stale_file_with_another_programs_process_id_is_not_believed(tmp_path: Path) -> None:
     write_pid_file(tmp_path, pid=os.getpid())
 
     assert live_postmaster(tmp_path) is None
@@ -52,7 +52,7 @@ def test_a_process_that_listens_on_the_socket_is_believed(tmp_path: Path) -> Non
         assert live_postmaster(tmp_path) is not None
 
 
-def test_a_dead_process_that_nobody_reaped_has_ended() -> None:
+def test_a_zombie_has_ended() -> None:
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert not has_ended(child.pid)
         assert child.stdin

@@ -42,7 +42,7 @@ def test_a_migration_can_run_in_a_transaction_with_others(migration: Migration) 
     assert not re.search(r"\b(BEGIN|COMMIT|ROLLBACK|CONCURRENTLY)\b", statements)
 
 
-def test_what_came_since_a_version_is_the_migrations_after_it_and_their_record() -> None:
+def test_changes_since_a_version_are_its_later_migrations_and_their_records() -> None:
     since = changes_since(1, "own")
     assert 'CREATE TABLE "own".gate_run' in since
     assert 'CREATE TABLE "own".migration' not in since

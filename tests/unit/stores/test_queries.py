@@ -45,7 +45,7 @@ def test_a_name_that_is_not_there_is_a_mistake(package: str) -> None:
 
 
 @pytest.mark.parametrize("file", QUERY_FILES, ids=lambda file: file.name)
-def test_every_statement_has_a_name_of_its_own_and_says_what_it_does(file: Path) -> None:
+def test_every_statement_has_its_own_name_and_a_description(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     names = re.findall(r"^-- name: (.*)$", text, re.MULTILINE)
     assert len(set(names)) == len(names)

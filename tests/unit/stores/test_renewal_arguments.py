@@ -23,7 +23,7 @@ def test_the_same_grants_are_said_the_same_way_without_being_written_again() -> 
     assert arguments.of(list(grants)) is first
 
 
-def test_other_grants_are_said_anew() -> None:
+def test_other_grants_are_encoded_again() -> None:
     arguments = RenewalArguments()
     one, two, three = grant("a", 1), grant("b", 2), grant("c", 3)
     again, renamed = one._replace(token=4), one._replace(name="d")

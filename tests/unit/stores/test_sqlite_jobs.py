@@ -16,7 +16,7 @@ def job() -> ThreadJob[None, str]:
     return ThreadJob(lambda _: "done")
 
 
-async def test_what_was_given_up_is_never_begun() -> None:
+async def test_a_job_that_was_given_up_is_never_begun() -> None:
     given_up = job()
     with pytest.raises(LockNotAvailable):
         await given_up.answer(0.01, PATIENCE)
@@ -24,7 +24,7 @@ async def test_what_was_given_up_is_never_begun() -> None:
     assert given_up.take() is False
 
 
-async def test_what_was_begun_is_not_given_up_and_nobody_knows_how_it_ended() -> None:
+async def test_a_job_that_was_begun_is_not_given_up_and_its_outcome_is_unknown() -> None:
     begun = job()
     assert begun.take() is True
     with pytest.raises(ConnectionLost):
@@ -41,7 +41,7 @@ async def test_a_slow_answer_is_waited_for_once_it_was_begun() -> None:
     assert await answer == "done"
 
 
-async def test_whoever_is_cancelled_gives_up() -> None:
+async def test_a_cancelled_caller_gives_its_job_up() -> None:
     cancelled = job()
     answer = asyncio.create_task(cancelled.answer(PATIENCE, PATIENCE))
     await asyncio.sleep(0)
@@ -73,7 +73,7 @@ async def test_a_thread_that_was_stopped_is_begun_again_by_the_next_job() -> Non
     assert len(threads) == 15
 
 
-async def test_nobody_waits_for_a_thread_that_ends_and_what_comes_meanwhile_is_done() -> None:
+async def test_submitting_does_not_wait_for_an_ending_thread_and_the_job_is_run() -> None:
     """Who closes a file last writes to its disk, and that may take long."""
     ends, may_end = threading.Event(), threading.Event()
 
@@ -100,7 +100,7 @@ async def test_nobody_waits_for_a_thread_that_ends_and_what_comes_meanwhile_is_d
     assert not worker.is_running
 
 
-async def test_an_event_loop_that_has_ended_is_told_nothing() -> None:
+async def test_results_for_an_ended_event_loop_are_dropped() -> None:
     orphan = await asyncio.to_thread(lambda: asyncio.run(_made()))
     deliver([(orphan, "done", None)])
 
@@ -154,7 +154,7 @@ async def test_a_thread_whose_start_was_interrupted_does_nothing_and_ends(monkey
     assert served == [later]
 
 
-async def test_what_an_interrupted_caller_brought_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_job_of_an_interrupted_caller_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(changed: threading.Condition, n: int = 1) -> None:
         monkeypatch.undo()
         raise KeyboardInterrupt
@@ -173,9 +173,7 @@ async def test_what_an_interrupted_caller_brought_is_not_done(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("method", ["__enter__", "__exit__"])
-async def test_an_interrupt_while_work_is_brought_keeps_nobody_out(
-    monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+async def test_an_interrupt_during_a_submission_blocks_no_caller(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     """These are written in Python: an interrupt may come behind what the first has done, or before the second's."""
     usual = getattr(threading.Condition, method)
 

@@ -35,7 +35,7 @@ from interlock.stores.postgres.url import addresses, checked, one_by_one, target
         ),
     ],
 )
-def test_what_is_shown_is_user_address_and_database(url: str, shown: str) -> None:
+def test_the_redacted_url_shows_user_address_and_database(url: str, shown: str) -> None:
     assert redacted(url) == shown
     assert checked(url) == url
 
@@ -80,7 +80,7 @@ def test_a_password_that_breaks_the_url_is_not_shown_in_pieces(user: str, secret
         ("postgresql://web@db/shop?target_session_attrs=geheim", "is none of any, primary, .* use read-write"),
     ],
 )
-def test_what_is_no_postgresql_url_is_refused(url: str, complaint: str) -> None:
+def test_other_urls_than_postgresqls_are_refused(url: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint) as refusal:
         checked(url)
     assert "heim" not in str(refusal.value)

@@ -21,7 +21,7 @@ def test_a_certificate_with_the_key_of_another_is_refused() -> None:
         check_pair(certificate, key)
 
 
-def test_what_is_not_pem_is_refused() -> None:
+def test_a_certificate_that_is_not_pem_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="PEM"):
         check_pair(b"certificate", b"key")
 

@@ -21,7 +21,7 @@ def test_a_load_balancer_is_known_by_the_instances_own_certificate(host: str) ->
 
 
 @pytest.mark.parametrize("ca", [AUTHORITY.ca, OWN + AUTHORITY.ca, OWN + self_signed()[0].decode(), "no certificate"])
-def test_what_may_have_issued_others_is_no_proof_without_the_name(ca: str) -> None:
+def test_an_authority_is_no_proof_without_the_host_name(ca: str) -> None:
     assert sslmode("203.0.113.7", ca) == "verify-full"
 
 

@@ -50,7 +50,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_could_not_be_served_or_checked_is_refused(what: str) -> None:
+def test_an_unusable_certificate_is_refused(what: str) -> None:
     certificate, words = BAD[what]
     with pytest.raises(BadSpec, match=words) as refusal:
         checked(certificate, HOST)
@@ -67,7 +67,7 @@ def test_what_could_not_be_served_or_checked_is_refused(what: str) -> None:
         replace(GOOD, ca=Authority().ca + AUTHORITY.ca),
     ],
 )
-def test_what_can_be_served_and_checked_is_taken_as_it_is(certificate: Certificate) -> None:
+def test_a_usable_certificate_is_taken_unchanged(certificate: Certificate) -> None:
     assert checked(certificate, HOST) == certificate
 
 
