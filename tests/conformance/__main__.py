@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
 
 class Shown:
-    """A plugin of pytest's: what each test showed, of which store."""
+    """A pytest plugin that records the results of each test for each store."""
 
     def __init__(self) -> None:
         self.cells: dict[Line, dict[str, set[str]]] = {}
@@ -38,7 +38,7 @@ class Shown:
 
 
 def table(cells: Mapping[Line, Mapping[str, Iterable[str]]]) -> str:
-    """A store does what all tests of it show; what one of them does not show counts as not shown."""
+    """A store has a guarantee if all of its tests show it; one test that does not show it counts."""
     stores = list(dict.fromkeys(store for row in cells.values() for store in row))
     lines = [["primitive", "guarantee", *stores], ["---"] * (2 + len(stores))]
     for line, row in sorted(cells.items()):

@@ -78,6 +78,6 @@ def process(url: str, tmp_path: Path) -> Iterator[Callable[..., Program]]:
 
 
 @pytest.fixture(autouse=True)
-def _no_looking_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits is told, or never learns: the look that covers a lost word would hide that it was lost."""
+def _no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waiter is notified or waits on: the poll that covers a lost notification would hide the loss."""
     monkeypatch.setattr("interlock.coordination.engine.queue._POLL_EVERY", 3600.0)

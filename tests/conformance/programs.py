@@ -14,7 +14,7 @@ from interlock.coordination.events import Event, Waiting
 
 
 class Program:
-    """`line()` is the next that it says. What it is told in return is a line too."""
+    """`line()` is its next line of output. Its input is written line by line as well."""
 
     def __init__(self, url: str, name: str, ttl: float, slots: int | None) -> None:
         root = Path(__file__).parents[1]

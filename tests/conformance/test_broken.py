@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from conformance.asking import answer, give_back, grant, wish
-from conformance.test_queue import Ear, queued
+from conformance.store_calls import acquire_request, answer, grant, release_grant
+from conformance.test_queue import Notifications, queued
 from interlock import AsyncInterlock, LeaseLost
 from interlock.coordination.backends.choice import OpenStore, StoreOptions, choose_database
 
@@ -24,14 +24,14 @@ async def test_the_release_of_a_broken_lease_frees_it(store: OpenStore, other: O
     got = await grant(store)
     await break_feeds(url)
     assert (await store.renew([got], 30.0)).lost == [0]
-    assert (await answer(other, wish())).status == "busy", "its holder may still be at work"
+    assert (await answer(other, acquire_request())).status == "busy", "its holder may still be at work"
     for foreign in (got._replace(grant_id=uuid4()), got._replace(token=got.token - 1)):
-        assert (await give_back(other, foreign)).status == "lost"
-        assert (await answer(other, wish())).status == "busy"
-    assert (await give_back(store, got)).status == "lost"
+        assert (await release_grant(other, foreign)).status == "lost"
+        assert (await answer(other, acquire_request())).status == "busy"
+    assert (await release_grant(store, got)).status == "lost"
     successor = await grant(other)
     assert successor.token > got.token
-    assert (await give_back(store, got)).status == "lost"
+    assert (await release_grant(store, got)).status == "lost"
     assert (await other.renew([successor], 30.0)).lost == []
 
 
@@ -59,13 +59,13 @@ async def test_the_release_of_a_broken_lease_names_the_first_in_the_queue(
     store: OpenStore, other: OpenStore, url: str
 ) -> None:
     got = await grant(store)
-    ear = await Ear.of(other)
+    notifications = await Notifications.of(other)
     ask = await queued(other)
     await break_feeds(url)
-    assert ear.told.empty()
-    released = await give_back(store, got)
+    assert notifications.received.empty()
+    released = await release_grant(store, got)
     assert (released.status, released.offered, released.elsewhere) == ("lost", ask.grant_id, True)
-    assert await ear.told.get() == ask.grant_id
+    assert await notifications.received.get() == ask.grant_id
     assert (await answer(other, ask)).status == "granted"
 
 

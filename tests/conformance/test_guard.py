@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from conformance.asking import SOON, Got, answer, give_back, grant, grant_after_expiry, wish
+from conformance.store_calls import SOON, Got, acquire_request, answer, grant, grant_after_expiry, release_grant
 from conformance.stores import KINDS
 from interlock.coordination.backends.choice import Guarding, OpenStore, StoreOptions, choose_database
 from interlock.errors import GuardRefused, LeaseLost
@@ -55,7 +55,7 @@ async def writer(kind: str, url: str, store: OpenStore, request: pytest.FixtureR
     if connect is None:
         request.node.user_properties.clear()  # what its guard does is shown by test_guard_item.py
         pytest.skip("no connection can carry this store's guard")
-    await store.acquire([wish("something")])
+    await store.acquire([acquire_request("something")])
     database = choose_database(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=30.0))
     connection = connect(url)
     connection.execute("CREATE TABLE written (token BIGINT)")
@@ -101,7 +101,7 @@ async def test_a_guard_that_names_another_grant_is_refused(store: OpenStore, wri
 @pytest.mark.guarantee(guard, "a holder that lost its lease commits nothing")
 async def test_a_guard_of_a_released_grant_is_refused(store: OpenStore, writer: Writer) -> None:
     got = await grant(store)
-    await give_back(store, got)
+    await release_grant(store, got)
     with pytest.raises(LeaseLost):
         writer.guard(got)
     writer.connection.rollback()
@@ -113,12 +113,12 @@ async def test_an_expired_lease_is_not_granted_while_a_transaction_guards_it(
     store: OpenStore, other: OpenStore, writer: Writer
 ) -> None:
     got = await grant(store, ttl=3)
-    until = (await answer(store, wish())).retry_after
+    until = (await answer(store, acquire_request())).retry_after
     writer.guard(got)
     await asyncio.sleep(until + 0.01)
     tried = []
     for _ in range(3):
-        (reply,) = await other.acquire([wish()])
+        (reply,) = await other.acquire([acquire_request()])
         tried.append(reply.status)
     assert "granted" not in tried
     writer.write(got)
@@ -134,18 +134,18 @@ async def test_a_release_in_an_open_guarded_transaction_comes_back(
     got = await grant(store)
     writer.guard(got)
     writer.write(got)
-    released = await give_back(store, got)
+    released = await release_grant(store, got)
     assert released.status in ("released", "locked")
     writer.connection.commit()
     if released.status == "locked":
-        assert (await give_back(store, got)).status == "released"
+        assert (await release_grant(store, got)).status == "released"
     assert (await grant(other)).token > got.token
 
 
 @pytest.mark.guarantee(guard, "a guarded name delays no other")
 async def test_another_name_is_granted_while_one_is_guarded(store: OpenStore, other: OpenStore, writer: Writer) -> None:
     writer.guard(await grant(store))
-    (reply,) = await other.acquire([wish("another")])
+    (reply,) = await other.acquire([acquire_request("another")])
     assert reply.status == "granted"
     writer.connection.commit()
 

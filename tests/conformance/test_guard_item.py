@@ -9,7 +9,7 @@ import pytest
 from aiobotocore.session import get_session
 from botocore.exceptions import ClientError
 
-from conformance.asking import SOON, Got, give_back, grant, grant_after_expiry, wish
+from conformance.store_calls import SOON, Got, acquire_request, grant, grant_after_expiry, release_grant
 from interlock.coordination.backends.choice import GuardsByItem, OpenStore
 from interlock.stores.dynamodb.address import parsed
 
@@ -40,7 +40,7 @@ async def writer(url: str, store: OpenStore, request: pytest.FixtureRequest) -> 
     if not isinstance(store, GuardsByItem):
         request.node.user_properties.clear()  # what its guard does is shown by test_guard.py
         pytest.skip("this store's guard is put on a connection")
-    await store.acquire([wish("something")])
+    await store.acquire([acquire_request("something")])
     address = parsed(url)
     async with get_session().create_client(
         "dynamodb", region_name=address.region, endpoint_url=address.endpoint
@@ -79,7 +79,7 @@ async def test_a_guard_that_names_another_grant_is_refused(store: OpenStore, wri
 @pytest.mark.guarantee(guard, "a holder that lost its lease commits nothing")
 async def test_a_guard_of_a_released_grant_is_refused(store: OpenStore, writer: Writer) -> None:
     got = await grant(store)
-    await give_back(store, got)
+    await release_grant(store, got)
     with pytest.raises(ClientError, match="ConditionalCheckFailed"):
         await writer.write(store, got)
     assert await writer.written() is None

@@ -1,4 +1,4 @@
-"""What users see, on every store."""
+"""Leases as users see them, on every store."""
 
 import asyncio
 import threading
@@ -99,19 +99,19 @@ async def test_an_answer_that_comes_late_is_trusted_for_less(
 async def test_a_holder_that_cannot_renew_is_cancelled_before_the_next_has_the_lease(
     locks: AsyncInterlock, others: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    received: list[str] = []
 
     async def fail(*args: Any) -> Any:
         raise DatabaseUnreachable("It cannot be reached.")
 
     async def wait() -> AsyncGrant:
         grant = await others.lease("feeds", ttl=3).acquire()
-        told.append("granted")
+        received.append("granted")
         return grant
 
     async def hold() -> None:
         async with locks.lease("feeds", ttl=3) as grant:
-            grant.on_lost(told.append)
+            grant.on_lost(received.append)
             waiters.append(asyncio.create_task(wait()))
             await asyncio.Event().wait()
 
@@ -120,7 +120,7 @@ async def test_a_holder_that_cannot_renew_is_cancelled_before_the_next_has_the_l
     with pytest.raises(LeaseLost):
         await hold()
     await (await waiters[0]).release()
-    assert told == ["expired", "granted"]
+    assert received == ["expired", "granted"]
 
 
 @pytest.mark.exhaustive(beyond=1)
@@ -235,7 +235,7 @@ def test_closing_releases_the_leases_that_threads_released(url: str) -> None:
 
 @pytest.mark.guarantee(lease, "events are reported")
 async def test_the_events_of_a_lease_are_reported(url: str) -> None:
-    told: list[Event] = []
-    async with AsyncInterlock(url, on_event=told.append) as locks, locks.lease("feeds"):
+    received: list[Event] = []
+    async with AsyncInterlock(url, on_event=received.append) as locks, locks.lease("feeds"):
         pass
-    assert [event.kind for event in told] == ["acquired", "released"]
+    assert [event.kind for event in received] == ["acquired", "released"]

@@ -1,4 +1,4 @@
-"""What is built on leases, on every store."""
+"""Primitives that use leases, on every store."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from interlock.coordination.events import Event, Waiting
 
 
 async def until(look: Callable[[], Any]) -> None:
-    while not look():  # noqa: ASYNC110 - what happens in tasks of others has no signal here
+    while not look():  # noqa: ASYNC110 - there is no signal for it
         await asyncio.sleep(0.01)
 
 
@@ -305,7 +305,7 @@ async def test_readers_that_come_later_wait_for_a_writer(locks: AsyncInterlock, 
     first = await locks.shared("catalog", readers=3).read().acquire()
     writer = asyncio.create_task(enter(others, "writer"))
     door = locks.shared("catalog", readers=3).write()
-    while [lease.holder for lease in await door.holders()] != ["two"]:  # noqa: ASYNC110 - nobody tells us
+    while [lease.holder for lease in await door.holders()] != ["two"]:  # noqa: ASYNC110 - there is no signal for it
         await asyncio.sleep(0.01)
     assert await locks.shared("catalog", readers=3).read().try_acquire() is None
     reader = asyncio.create_task(enter(others, "reader"))

@@ -1,4 +1,4 @@
-"""Processes that are killed or stand still at the wrong moment."""
+"""Processes that are killed or stopped at the wrong moment."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ async def line(program: Program) -> list[str]:
 
 
 async def end_of_wait(program: Program) -> list[str]:
-    """Who cannot be told looks again, and says each time that it waits."""
+    """A waiter without notifications polls, and prints each time that it waits."""
     while (said := await line(program)) == ["waiting"]:
         pass
     return said
@@ -62,7 +62,7 @@ async def test_a_waiter_that_dies_after_its_notification_is_passed_over(
     second = process("feeds")
     assert await line(second) == ["waiting"]
     first.stop()
-    await grant.release()  # it is told, and cannot come
+    await grant.release()  # it is notified, and cannot come
     first.kill()
     assert (await end_of_wait(second))[0] == "held"
 

@@ -1,10 +1,10 @@
-"""What a store remembers for whoever holds a lease, and what it tells about leases."""
+"""Records that holders write, and the list of leases."""
 
 from typing import Any
 
 import pytest
 
-from conformance.asking import SOON, give_back, grant, grant_after_expiry, wish
+from conformance.store_calls import SOON, acquire_request, grant, grant_after_expiry, release_grant
 from interlock.coordination.backends.choice import OpenStore
 
 
@@ -38,7 +38,7 @@ async def test_a_grant_that_was_taken_over_writes_nothing(store: OpenStore, othe
     assert await records.write("charge:1", "1", old) is False
     assert await records.write("charge:1", "3", new._replace(grant_id=old.grant_id)) is False
     assert (await records.read("charge:1")).value == "2"
-    await give_back(other, new)
+    await release_grant(other, new)
     assert await elsewhere.write("charge:1", "4", new) is False
 
 
@@ -47,7 +47,7 @@ async def test_a_record_stays_when_its_lease_is_deleted(store: OpenStore) -> Non
     records = able(store, "read", "write")
     got = await grant(store)
     assert await records.write("charge:1", "1", got) is True
-    await give_back(store, got)
+    await release_grant(store, got)
     await store.sweep(-1.0)
     assert (await records.read("charge:1")).value == "1"
 
@@ -70,10 +70,10 @@ async def test_held_leases_are_listed_by_the_beginning_of_their_names(store: Ope
     listing = able(store, "held")
     names = ["b:2", "a:1", "b:1", "b%", "B:1"]
     for name in names:
-        assert (await store.acquire([wish(name, metadata='{"at": "home"}')]))[0].status == "granted"
-    await give_back(store, await grant(store, "b:0"))
+        assert (await store.acquire([acquire_request(name, metadata='{"at": "home"}')]))[0].status == "granted"
+    await release_grant(store, await grant(store, "b:0"))
     await grant(store, "b:9", ttl=SOON)
-    await give_back(store, await grant_after_expiry(store, "b:9"))
+    await release_grant(store, await grant_after_expiry(store, "b:9"))
     found = await listing.held("b:")
     assert [held.name for held in found] == ["b:1", "b:2"]
     assert {held.holder for held in found} == {"one"}

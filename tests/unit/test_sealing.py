@@ -1,4 +1,4 @@
-"""A secret that is sealed is opened by the one it was sealed for, and by nobody else."""
+"""A sealed secret can only be opened with the private key that it was sealed for."""
 
 import pytest
 

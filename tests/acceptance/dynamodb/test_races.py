@@ -15,8 +15,10 @@ WRITERS, ROUNDS = 50, 200
 
 
 async def race(url: str, rounds: int) -> list[int]:
-    """How many were granted it, round by round; each writer has connections of its own. They have a minute to be
-    answered in, and are ready before they begin: this is not about how quick the machine is."""
+    """The number of granted requests in each round. Each writer has its own connections.
+
+    Requests have a minute, and connections are open before the start, so the machine's speed does not matter.
+    """
     winners = []
     async with replicas(url, *(f"writer-{number}" for number in range(WRITERS)), timeout=60.0) as writers:
         for writer in writers:

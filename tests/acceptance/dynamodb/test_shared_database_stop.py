@@ -35,7 +35,7 @@ class Landscape:
         async with locks.lease(LOCK, ttl=10) as grant:
             self.inside += 1
             assert self.inside == 1
-            await asyncio.sleep(0)  # somebody else has the chance to be here as well
+            await asyncio.sleep(0)  # gives another task the chance to be here as well
             self._decide(grant)
             self.inside -= 1
 

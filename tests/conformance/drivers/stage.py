@@ -1,4 +1,4 @@
-"""What a driver is tried on: a real system, or what stands in for one, for the length of a test."""
+"""The system that a driver is tested on: a real one, or a stand-in, for the length of a test."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -23,15 +23,15 @@ class Stage(Protocol):
         ...
 
     async def put_foreign(self, spec: Spec) -> Callable[[], bool]:
-        """Put something that is not ours where the instance would be; the answer tells whether it still is."""
+        """Put a foreign resource where the instance would be. The result returns True while it is unchanged."""
         ...
 
     async def leftovers(self, id: str) -> list[str]:  # noqa: A002
-        """Everything that there is of the instance, asked of the system itself: processes, directories, objects."""
+        """All resources of the instance, read from the system itself: processes, directories, objects."""
         ...
 
     async def lets_in(self, endpoint: Endpoint, password: str) -> bool | None:
-        """Whether the owner can log in over TLS that is checked; None where nothing serves logins."""
+        """True if the owner can log in over verified TLS; None if nothing serves logins."""
         ...
 
 
@@ -44,11 +44,11 @@ class Kind:
 
 
 async def seen(driver: Driver, id: str, state: Observed, *, within: float = 50.0) -> Observation:  # noqa: A002
-    """What is seen as soon as it is in that state."""
+    """The first observation in that state."""
     try:
         async with asyncio.timeout(within):
-            while (sight := await driver.observe(id)).state != state:  # noqa: ASYNC110 - nobody is told
+            while (observation := await driver.observe(id)).state != state:  # noqa: ASYNC110 - a driver has no signal for it
                 await asyncio.sleep(0.02)
     except TimeoutError:
-        raise AssertionError(f"not {state} within {within} s; last seen: {sight}") from None
-    return sight
+        raise AssertionError(f"not {state} within {within} s; last seen: {observation}") from None
+    return observation

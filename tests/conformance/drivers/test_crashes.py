@@ -1,4 +1,4 @@
-"""A process may die after any step. Whoever comes next completes what it began, or clears it away."""
+"""A process may die after any step. The next one completes or removes what it began."""
 
 import asyncio
 

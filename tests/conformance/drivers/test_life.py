@@ -1,4 +1,4 @@
-"""What becomes of an instance, and that every verb may be repeated."""
+"""The life of an instance, in which every verb may be repeated."""
 
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a driver refuses, and that nothing is left of it."""
+"""A driver's refusals, which leave nothing behind."""
 
 from contextlib import suppress
 from dataclasses import replace

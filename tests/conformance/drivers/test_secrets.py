@@ -1,4 +1,4 @@
-"""Passwords are told to who asks for them, and to nobody else."""
+"""Passwords are given only on request."""
 
 import logging
 

@@ -79,7 +79,7 @@ async def test_an_unknown_outcome_is_reported_even_if_later_attempts_are_refused
 async def test_nothing_is_sent_again_that_would_be_cut_off(
     url: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody could tell whether it was obeyed, so the error would be another than what was answered all along."""
+    """Its outcome would be unknown, so the error would differ from the answers to all earlier attempts."""
     monkeypatch.setattr("interlock.stores.dynamodb.client._SHORTEST_ATTEMPT", 60.0)
     async with replicas(url, "web-1", timeout=30.0) as (replica,):
         await replica.table()

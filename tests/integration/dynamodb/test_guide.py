@@ -12,7 +12,7 @@ from support.http_faults import faulty
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "how-to" / "dynamodb.md").read_text()
 ALSO = {"TransactWriteItems": ("ConditionCheckItem", "PutItem")}
-"""What AWS asks for instead of an operation of that name."""
+"""The permissions that AWS requires in place of one with the operation's name."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What whoever looks into the table sees, and what DynamoDB's own deletion may do with it."""
+"""The items in the table, as other tools read them, and DynamoDB's own deletion of them."""
 
 import time
 from datetime import datetime

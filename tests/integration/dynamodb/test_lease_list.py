@@ -1,4 +1,4 @@
-"""Which leases are held, and by whom."""
+"""The list of held leases and their holders."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What stands on leases, on DynamoDB: semaphores, elections, membership, several at once, what is run once."""
+"""Primitives on DynamoDB's leases: semaphores, elections, membership, several leases, once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -82,7 +82,7 @@ async def test_several_are_held_together_in_whichever_order_they_are_given(
 
 @pytest.fixture
 def recording_url(ministack: str, aws_credentials: None) -> str:
-    """Of the two engines this one has transactions."""
+    """This one of the two engines has transactions."""
     return fresh_table(ministack)
 
 

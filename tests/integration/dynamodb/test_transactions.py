@@ -1,4 +1,4 @@
-"""What is decided together with the question whether a grant is current: records, and the user's own transactions."""
+"""Writes in one transaction with the check of a grant: records, and users' own transactions."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,7 +15,7 @@ from support.http_faults import faulty
 
 @pytest.fixture
 def url(ministack: str, aws_credentials: None) -> str:
-    """Of the two engines this one has transactions."""
+    """This one of the two engines has transactions."""
     return fresh_table(ministack)
 
 

@@ -1,4 +1,4 @@
-"""When a lease that is held may be taken over: DynamoDB has no clock, so whoever wants it has to have watched it."""
+"""Taking over a held lease: DynamoDB has no clock, so a process has to have watched the lease."""
 
 import pytest
 
@@ -84,7 +84,7 @@ async def test_wall_clocks_that_are_wrong_by_an_hour_steal_nothing(dynamodb_url:
 
 @pytest.fixture
 def bounded_url(dynamodb_endpoint: str) -> str:
-    """No two clocks differ by more than two seconds, whoever uses this URL says."""
+    """This URL states that no two clocks differ by more than two seconds."""
     return fresh_table(dynamodb_endpoint, max_clock_skew="2")
 
 

@@ -18,7 +18,7 @@ RunPython = Callable[..., "subprocess.Popen[str]"]
 
 @contextmanager
 def _place_for_clusters() -> Iterator[Path]:
-    """Those that are left running in it are stopped."""
+    """Clusters that still run in it are stopped."""
     with open_directory("interlock-test-") as path:
         yield path
         for root in [path, *path.glob("**/control.lock")]:

@@ -15,7 +15,7 @@ from support.ordinary_user import run_as_ordinary_user
 
 MakeCluster = Callable[..., Cluster]
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as somebody else")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
 
 ORDINARY_USER = """
 import sys
@@ -99,7 +99,7 @@ def test_root_runs_it_as_a_user_that_is_given(place: Path, binaries: Binaries) -
         pid = cluster.pid()
         assert Path(f"/proc/{pid}").owner() == "nobody"
 
-    # Whoever made the data runs them, also if nobody says so again.
+    # The user that created the data runs them, also without run_as.
     with Cluster(place / "cluster", binaries=binaries).shared():
         pass
 

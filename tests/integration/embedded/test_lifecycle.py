@@ -130,7 +130,7 @@ def test_orphans_that_never_end_fail_the_start_and_leave_everything_as_it_is(
 def test_while_there_are_orphans_another_with_the_postmasters_id_is_not_disowned(
     cluster: Cluster, orphan: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in the file keeps a second server away from data that the orphans may still write to."""
+    """The file's content keeps a second server away from data that the orphans may still write to."""
     file = cluster.root / "data" / "postmaster.pid"
     try:
         with monkeypatch.context() as hurry, process_of_the_servers_user() as stranger:

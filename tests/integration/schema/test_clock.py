@@ -1,4 +1,4 @@
-"""The clock that all replicas go by: the database's, which nobody moves but its owner."""
+"""The clock that all replicas use: the database's, which only its owner can move."""
 
 from datetime import datetime
 

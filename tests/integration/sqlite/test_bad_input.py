@@ -1,4 +1,4 @@
-"""What cannot work is refused in words, by errors of Interlock's."""
+"""Impossible requests are refused by Interlock's errors."""
 
 import os
 import sqlite3

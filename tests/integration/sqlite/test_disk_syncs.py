@@ -1,4 +1,4 @@
-"""What is on the disk before anybody is answered: that a token was given out, and records. Nobody else waits for it."""
+"""Grants and records are answered after the sync to the disk. Other requests do not wait for it."""
 
 import asyncio
 import errno
@@ -20,10 +20,10 @@ from interlock.stores.sqlite.leases import SqliteLeases
 
 
 class Disk:
-    """What was synced, by the file's name; `on_sync` is called before.
+    """Records the synced files by name; `on_sync` is called before each sync.
 
-    `log` is what the disk has of the log. What changed before a sync that failed it never gets, as on Linux: the pages
-    count as written from then on, and in a file that grew they do so for good.
+    `log` is the disk's content of the log. As on Linux, changes before a failed sync never reach the disk: their pages
+    count as written from then on, and in a file that grew permanently.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Disk:
         self.synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
 
     def after_a_power_cut(self, file: Path) -> dict[str, int]:
-        """The tokens that are left. (Opening the file ourselves costs SQLite its locks: nobody else is there.)"""
+        """The remaining tokens. (Opening the file here costs SQLite its locks; no other process uses it.)"""
         found = file.with_name("found.db")
         found.write_bytes(file.read_bytes())
         file.with_name("found.db-wal").write_bytes(self.log)
@@ -66,7 +66,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 @pytest.fixture
 def still(disk: Disk) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """A disk that stands still: somebody waits for it, and it goes on."""
+    """A stopped disk: one event says that a thread waits for it, the other lets it go on."""
     waited_for, goes_on = threading.Event(), threading.Event()
 
     def stand_still() -> None:
@@ -100,7 +100,7 @@ async def test_only_a_grant_waits_for_the_disk(file: Path, disk: Disk) -> None:
     assert await store.renew([held(first, granted)], 5.0)
     (released,) = await store.release([held(first, granted)])
     assert released.offered == second.grant_id
-    (late,) = await store.acquire([third])  # it is free, and somebody else's turn
+    (late,) = await store.acquire([third])  # it is free, but offered to another waiter
     assert (late.status, disk.synced) == ("busy", [])
     (granted,) = await store.acquire([second])
     assert (granted.status, disk.synced) == ("granted", [f"{file}-wal"])
@@ -144,7 +144,7 @@ async def test_a_repeated_request_after_a_failed_sync_is_answered_from_the_disk(
 async def test_after_a_failed_sync_no_answer_relies_on_missing_data(file: Path, disk: Disk) -> None:
     """The disk goes on as if nothing had happened, but for the hole in the log."""
     one, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
-    await other.verify()  # so that nobody is the last to close the file, who empties the log
+    await other.verify()  # so that no other connection is the last one, which empties the log
     first, second, third = ask("first"), ask("second"), ask("third")
     (granted,) = await one.acquire([first])
     assert disk.after_a_power_cut(file) == {"first": granted.token}
@@ -220,7 +220,7 @@ async def test_the_descriptor_that_is_synced_was_open_before_the_commit(file: Pa
 
 
 async def test_a_new_process_after_a_failed_sync_is_answered_from_the_disk(file: Path, disk: Disk) -> None:
-    """Nobody who saw it fail is there any more to empty the log."""
+    """The process that saw the failure has ended, and cannot empty the log."""
     one, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
     await one.acquire([ask("first")])
     disk.on_sync = fail

@@ -191,7 +191,7 @@ async def test_async_connections_carry_it_too(
 
 
 def test_a_reader_that_is_behind_cannot_become_the_writer(file: Path, grant: Grant, mine: sqlite3.Connection) -> None:
-    """What it has read may be a thief's by now; SQLite itself refuses it, and whoever tries again sees what is."""
+    """The rows that it has read may have changed; SQLite itself refuses it, and a retry reads the current ones."""
     mine.execute("BEGIN")
     mine.execute("SELECT * FROM written").fetchall()
     with by_sqlite3(file) as (_, write):

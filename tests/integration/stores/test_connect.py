@@ -1,4 +1,4 @@
-"""What is said when a database cannot be had: which error, what to do next, and never the password."""
+"""Errors for unreachable databases: the right type, a remedy, and never the password."""
 
 import socket
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ def web_url(server_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """A port that nobody else takes and nobody listens at."""
+    """A port that is taken, and where no server listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
 
 
 async def refused(url: str, kind: type[errors.InterlockError]) -> str:
-    """What is said, which is one line and keeps the secret."""
+    """The error's text, which is one line without the secret."""
     with pytest.raises(kind) as refusal:
         await connect(url, application_name="test", timeout=5)
     said = str(refusal.value)

@@ -1,4 +1,4 @@
-"""Records that have grown old are deleted by whoever writes new ones."""
+"""A process that writes new records deletes old ones."""
 
 from interlock import AsyncInterlock
 from interlock.coordination.primitives.once import Retention

@@ -223,7 +223,7 @@ async def test_statements_stay_prepared_where_that_is_asked_for(database_url: st
 
 @pytest.fixture
 async def strict_url(database_url: str) -> str:
-    """Of a database whose roles begin every transaction with a snapshot that they keep."""
+    """The URL of a database whose roles use one snapshot for a whole transaction by default."""
     execute(
         database_url,
         f"ALTER DATABASE {database_url.rpartition('/')[2]} SET default_transaction_isolation = 'serializable'",

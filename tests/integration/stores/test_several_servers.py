@@ -30,7 +30,7 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture
 def nowhere() -> Iterator[str]:
-    """An address where nobody listens and nobody can begin to."""
+    """An address where no server listens and none can start to."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -125,7 +125,7 @@ async def test_but_not_with_one_that_may_be_a_standby(pair: Pair, nowhere: str, 
 async def test_a_renewal_in_little_time_gets_past_a_server_that_swallows_everything(
     interlock_url: str, silent: str
 ) -> None:
-    """Whoever renews gives up sooner than whoever acquires, and began with the same server again."""
+    """A renewal has a shorter timeout than an acquire, and began with the same server again."""
     url = at(interlock_url, silent, address(interlock_url), wanted="read-write")
     store = PostgresLeases(url, schema="interlock", holder=Holder("a test", "here", 1), timeout=10)
     try:
@@ -194,7 +194,7 @@ async def test_a_standbys_refusal_says_how_to_reach_the_primary(pair: Pair, what
 
 
 async def test_a_standby_that_speaks_another_language_is_understood(pair: Pair) -> None:
-    """What is understood must not hang on words: here there are none that tell of recovery."""
+    """The error's class must not depend on its text: here the text does not mention recovery."""
     async with await connect(pair.standby_url, application_name="test") as session:
         with pytest.raises(errors.NotPrimary):
             await raised(session, "55000")

@@ -1,4 +1,4 @@
-"""How findings add up."""
+"""The overall result of findings."""
 
 from itertools import product
 

@@ -12,7 +12,7 @@ from interlock.embedded.files import make_reachable
 from support.postgres import open_directory
 
 US = Account("us", os.geteuid(), os.getegid())
-SOMEBODY = Account("somebody", 65534, 65534)
+OTHER = Account("other", 65534, 65534)
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +33,11 @@ def test_directories_for_this_user_are_private(tmp_path: Path) -> None:
     assert modes(share, data, root) == [0o700] * 3
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
 def test_the_user_for_root_can_pass_through_and_cannot_write() -> None:
     with open_directory("interlock-reach-") as place:
         data, root = place / "share" / "data", place / "share" / "data" / "postgres"
-        make_reachable(root, SOMEBODY)
+        make_reachable(root, OTHER)
         assert modes(data.parent, data, root) == [0o755, 0o755, 0o711]
 
 

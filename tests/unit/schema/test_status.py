@@ -1,4 +1,4 @@
-"""What a schema is to a release, over all combinations of a few migrations."""
+"""The state of a schema for a release, over all combinations of a few migrations."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a renewal says is of the grants that it was asked for, whatever was asked for before."""
+"""A renewal's arguments belong to its own grants, whatever the previous round's were."""
 
 from uuid import uuid4
 

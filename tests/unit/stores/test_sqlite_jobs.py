@@ -74,7 +74,7 @@ async def test_a_thread_that_was_stopped_is_begun_again_by_the_next_job() -> Non
 
 
 async def test_submitting_does_not_wait_for_an_ending_thread_and_the_job_is_run() -> None:
-    """Who closes a file last writes to its disk, and that may take long."""
+    """The last connection of a file writes to its disk when it is closed, which may take long."""
     ends, may_end = threading.Event(), threading.Event()
 
     def end() -> None:

@@ -1,4 +1,4 @@
-"""How strictly clients can check an instance's TLS: by its host's name too, unless that adds nothing."""
+"""The sslmode for an instance's TLS: with the host's name, unless that adds nothing."""
 
 import pytest
 

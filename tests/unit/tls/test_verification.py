@@ -1,4 +1,4 @@
-"""Which issued certificates are taken. What the server could not serve, or clients not check, is refused in words."""
+"""Issued certificates are accepted only if the server can serve them and clients can check them."""
 
 from dataclasses import replace
 from datetime import timedelta

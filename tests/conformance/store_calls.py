@@ -22,12 +22,14 @@ class Got(NamedTuple):
     ttl: float
 
 
-def wish(name: str = "feeds", *, ttl: float = 30.0, wait: bool = False, metadata: str | None = None) -> AcquireRequest:
+def acquire_request(
+    name: str = "feeds", *, ttl: float = 30.0, wait: bool = False, metadata: str | None = None
+) -> AcquireRequest:
     return AcquireRequest(name, uuid4(), ttl, metadata, wait)
 
 
 async def answer(store: LeaseStore, ask: AcquireRequest) -> AcquireAnswer:
-    """The answer that stays: a store may ask for patience while somebody else is busy with the name."""
+    """The final answer: repeats the request while another transaction uses the name."""
 
     async def ask_again() -> AcquireAnswer | None:
         (answer,) = await store.acquire([ask])
@@ -37,14 +39,14 @@ async def answer(store: LeaseStore, ask: AcquireRequest) -> AcquireAnswer:
 
 
 async def grant(store: LeaseStore, name: str = "feeds", *, ttl: float = 30.0) -> Got:
-    ask = wish(name, ttl=ttl)
+    ask = acquire_request(name, ttl=ttl)
     got = await answer(store, ask)
     assert got.status == "granted", got
     return Got(name, got.token, ask.grant_id, ttl)
 
 
 async def grant_after_expiry(store: LeaseStore, name: str = "feeds", *, ttl: float = 30.0) -> Got:
-    ask = wish(name, ttl=ttl)
+    ask = acquire_request(name, ttl=ttl)
 
     async def ask_again() -> AcquireAnswer | None:
         got = await answer(store, ask)
@@ -54,13 +56,13 @@ async def grant_after_expiry(store: LeaseStore, name: str = "feeds", *, ttl: flo
     return Got(name, got.token, ask.grant_id, ttl)
 
 
-async def give_back(store: LeaseStore, got: Got) -> ReleaseAnswer:
+async def release_grant(store: LeaseStore, got: Got) -> ReleaseAnswer:
     (released,) = await store.release([got])
     return released
 
 
 async def eventually(look: Callable[[], Awaitable[T | None]]) -> T:
     """The first answer of `look`; the test's own time-out ends the wait for it."""
-    while (seen := await look()) is None:  # noqa: ASYNC110 - a store tells nobody that time has gone by
+    while (seen := await look()) is None:  # noqa: ASYNC110 - a store does not report that time has passed
         await asyncio.sleep(0.01)
     return seen
