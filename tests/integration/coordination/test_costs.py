@@ -37,5 +37,5 @@ async def test_a_block_calls_no_more_functions_than_before(
                 sys.setprofile(None)
     each = calls / BLOCKS
     how = "confirmed" if confirm_release else "not confirmed"
-    record_property("figure", f"our functions called by a block, release {how}: {each:.0f}")
+    record_property("figure", f"functions of Interlock called by a block, release {how}: {each:.0f}")
     assert each <= most

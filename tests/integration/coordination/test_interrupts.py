@@ -14,12 +14,12 @@ from interlock import Election, Interlock, Lease, Term
 from support.postgres import execute
 from support.waiting import eventually
 
-OURS = str(Path(interlock.__file__).parent)
+PACKAGE = str(Path(interlock.__file__).parent)
 
-# Python looks for signals when a function begins, and not when it ends: between these and the block, or the step that
-# sees to them, nothing is interrupted. Before the first step of `__exit__` nothing of ours runs. And what is raised
-# here when a generator goes on would end it without its `finally`.
-OUT_OF_REACH = {
+# Python handles signals when a function begins, and not when it ends: an interrupt cannot come between the end of
+# these and the block, or the step that handles their result. Before the first step of `__exit__` no code of Interlock
+# runs. An exception raised here when a generator resumes would end it without its `finally`.
+NOT_INTERRUPTED = {
     ("__enter__", "return"),
     ("__exit__", "call"),
     ("__iter__", "call"),
@@ -72,7 +72,7 @@ class Interrupting:
         self._left = at
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        if not frame.f_code.co_filename.startswith(OURS) or self._cannot_interrupt(frame, event):
+        if not frame.f_code.co_filename.startswith(PACKAGE) or self._cannot_interrupt(frame, event):
             return
         self._left -= 1
         if self._left < 0:
@@ -82,7 +82,7 @@ class Interrupting:
 
     def _cannot_interrupt(self, frame: FrameType, event: str) -> bool:
         of_the_block = isinstance(frame.f_locals.get("self"), self._block)
-        return of_the_block and (frame.f_code.co_name, event) in OUT_OF_REACH
+        return of_the_block and (frame.f_code.co_name, event) in NOT_INTERRUPTED
 
 
 def interrupt(block: AbstractContextManager[object], at: int) -> bool:

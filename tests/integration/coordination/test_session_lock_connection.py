@@ -77,36 +77,36 @@ class Queue:
 @asynccontextmanager
 async def queue_behind_a_holder(url: str, locks: Locks) -> AsyncIterator[Queue]:
     """The lock is held until the end of the block."""
-    line = Queue(url, locks)
+    queue = Queue(url, locks)
     async with locks():
-        yield line
+        yield queue
 
 
 async def test_first_come_first_served_however_long_they_wait(locks: Locks, database_url: str) -> None:
     """Each wait is made of steps. The second waiter comes during a step of the first, so the first begins its
     next step when the second is waiting already; then the lock is released."""
-    async with queue_behind_a_holder(database_url, locks) as line:
-        first = await line.add()
+    async with queue_behind_a_holder(database_url, locks) as queue:
+        first = await queue.add()
         await until(lambda: is_midway(database_url, first))
-        await line.add()
-        await line.add()
+        await queue.add()
+        await queue.add()
         await another_step(database_url, first)
-    assert await line.all_served() == [0, 1, 2]
+    assert await queue.all_served() == [0, 1, 2]
 
 
 async def test_many_waiters_are_served_in_order(locks: Locks, database_url: str) -> None:
-    async with queue_behind_a_holder(database_url, locks) as line:
-        await asyncio.gather(*[another_step(database_url, await line.add()) for _ in range(8)])
-    assert await line.all_served() == list(range(8))
+    async with queue_behind_a_holder(database_url, locks) as queue:
+        await asyncio.gather(*[another_step(database_url, await queue.add()) for _ in range(8)])
+    assert await queue.all_served() == list(range(8))
 
 
 @pytest.mark.parametrize("dead", [0, 1, 2])
 async def test_the_waiters_behind_a_dead_one_move_up(locks: Locks, database_url: str, dead: int) -> None:
-    async with queue_behind_a_holder(database_url, locks) as line:
+    async with queue_behind_a_holder(database_url, locks) as queue:
         for _ in range(3):
-            await line.add()
-        end(database_url, line.pids[dead])
-    assert await line.all_served() == [number for number in range(3) if number != dead]
+            await queue.add()
+        end(database_url, queue.pids[dead])
+    assert await queue.all_served() == [number for number in range(3) if number != dead]
 
 
 async def test_a_try_does_not_overtake_waiters(locks: Locks, database_url: str) -> None:
@@ -123,9 +123,9 @@ async def test_the_queues_of_two_locks_are_independent(locks: Locks, database_ur
     async with locks("another"):
         waiting = asyncio.create_task(acquired(locks("another")))
         await until(lambda: in_line(database_url, "another"))
-        async with queue_behind_a_holder(database_url, locks) as line:
-            await line.add()
-        assert await line.all_served() == [0]
+        async with queue_behind_a_holder(database_url, locks) as queue:
+            await queue.add()
+        assert await queue.all_served() == [0]
         assert not waiting.done()
     await (await waiting).release()
 
@@ -136,26 +136,26 @@ async def test_waiters_do_not_block_create_index_concurrently(
     """The holder builds an index on another connection, so the server would not detect a deadlock."""
     execute(database_url, "CREATE TABLE orders (id int)")
     build = "SET statement_timeout = '20s'; CREATE INDEX CONCURRENTLY orders_id ON orders (id)"
-    async with queue_behind_a_holder(database_url, locks) as line:
+    async with queue_behind_a_holder(database_url, locks) as queue:
         for _ in range(3):
-            await line.add()
+            await queue.add()
         began = time.monotonic()
         with psycopg.connect(database_url, autocommit=True) as migration:
             for statement in build.split(";"):
                 await asyncio.to_thread(migration.execute, statement)
         took = time.monotonic() - began
-        assert line.served == []
-    assert await line.all_served() == [0, 1, 2]
+        assert queue.served == []
+    assert await queue.all_served() == [0, 1, 2]
     record_property("figure", f"CREATE INDEX CONCURRENTLY beside three waiters for a session lock: {took:.2f} s")
 
 
 async def test_waiting_does_not_fill_the_servers_log(locks: Locks, database_url: str, cluster: Cluster) -> None:
-    async with queue_behind_a_holder(database_url, locks) as line:
-        pid = await line.add()
+    async with queue_behind_a_holder(database_url, locks) as queue:
+        pid = await queue.add()
         await another_step(database_url, pid)
-    await line.all_served()
+    await queue.all_served()
     lines = cluster.log_tail(1000).splitlines()
-    assert not [line for line in lines if f"[{pid}]" in line and "lock timeout" in line]
+    assert not [queue for queue in lines if f"[{pid}]" in queue and "lock timeout" in queue]
 
 
 async def test_a_waiter_whose_session_is_ended_gets_an_error_and_leaves_the_queue(

@@ -1,4 +1,4 @@
-"""How a session lock is lost, and how its holder learns of it: before anybody else can have it, where that can be."""
+"""The loss of a session lock, and how the holder notices it: before another can hold the lock, where possible."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from support.waiting import eventually
 Locks = Callable[..., AsyncSessionLock]
 
 UNHURRIED = 1.5 * QUICK
-"""Between the end of trust and what the server does there is time to look, on a busy machine too."""
+"""A test has time to check between the end of trust and the server's reaction, on a busy machine too."""
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def test_a_loss_is_seen_by_callbacks_and_by_wait_lost(locks: Locks, databa
 async def test_a_body_that_did_not_notice_the_loss_gets_the_error_at_its_end(locks: Locks, database_url: str) -> None:
     async def work() -> None:
         async with locks() as grant:
-            end(database_url, grant.backend_pid)  # and the event loop does not come to hear of it
+            end(database_url, grant.backend_pid)  # and the event loop has no chance to notice it
 
     with pytest.raises(errors.SessionLockLost):
         await work()
@@ -205,7 +205,7 @@ async def acquired(lock: AsyncSessionLock) -> AsyncSessionGrant:
 
 @pytest.mark.parametrize("begun", [True, False])
 async def test_a_lock_whose_heartbeat_task_has_ended_is_lost(locks: Locks, begun: bool) -> None:
-    """Its event loop ends, for one, and cancels whatever is left, also what has not had its first turn yet."""
+    """Its event loop ends, for example, and cancels all tasks, also those that have not run yet."""
     reasons: list[str] = []
 
     async def work() -> None:

@@ -41,7 +41,7 @@ G = TypeVar("G", bound=AsyncGrant)
 
 
 class Engine:
-    """Connections that were not used for `idle_after` seconds are closed."""
+    """The leases of a root object on one event loop. Connections that are idle for `idle_after` seconds are closed."""
 
     def __init__(self, store: OpenStore, observer: Observer, *, database: LeaseDatabase, idle_after: float) -> None:
         self.pid = process.pid
