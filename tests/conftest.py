@@ -1,4 +1,4 @@
-"""Fixtures for all tests. Each test gets a database of its own; nothing pre-installed is assumed."""
+"""Fixtures for all tests. Each test gets its own database; nothing has to be installed before."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Figures that tests measured and do not judge: machines are noisy."""
+    """Prints figures that tests measured without a limit, because machines are noisy."""
     reports = terminalreporter.getreports("passed")
     if figures := [value for report in reports for name, value in report.user_properties if name == "figure"]:
         terminalreporter.section("figures")
@@ -36,14 +36,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from support.process_distribution import OneByOne  # here, because tests can do without pytest-xdist
+    from support.process_distribution import OneByOne  # imported late, because tests can run without pytest-xdist
 
     config.option.loadscopereorder = False
     return OneByOne(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Whichever test comes first installs what stands in for DynamoDB, and the others wait for that."""
+    """The first test that needs a DynamoDB engine installs it, and the others wait for that."""
     tiers.select(config, items)
     if hasattr(config, "workerinput"):
         from support.process_distribution import spread
@@ -63,13 +63,13 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def server_url(cluster: Cluster) -> str:
-    """The cluster by TCP, as its superuser."""
+    """The URL of the cluster by TCP, as its superuser."""
     return cluster.url(tcp=True)
 
 
 @pytest.fixture(scope="session")
 def administrator(server_url: str) -> Iterator[psycopg.Connection]:
-    """Makes the databases: a connection for each would cost as much as the database."""
+    """A persistent connection that creates the databases: a connection for each would cost as much as a database."""
     with psycopg.connect(server_url, autocommit=True) as connection:
         yield connection
 
@@ -81,14 +81,14 @@ def template(server_url: str) -> str:
 
 @pytest.fixture
 def database_url(server_url: str, administrator: psycopg.Connection) -> Iterator[str]:
-    """A database with nothing in it."""
+    """The URL of an empty database."""
     with fresh_database(server_url, "template0", administrator) as url:
         yield url
 
 
 @pytest.fixture
 def interlock_url(server_url: str, template: str, administrator: psycopg.Connection) -> Iterator[str]:
-    """A database with Interlock's schema in it."""
+    """The URL of a database with Interlock's schema."""
     with fresh_database(server_url, template, administrator) as url:
         yield url
 
@@ -113,12 +113,12 @@ def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["ministack", pytest.param("dynalite", marks=pytest.mark.exhaustive)])
 def dynamodb_endpoint(request: pytest.FixtureRequest, aws_credentials: None) -> str:
-    """An engine that speaks DynamoDB's protocol. One of them has transactions too, and is enough for the quick tier."""
+    """An engine that speaks DynamoDB's protocol. One of them also has transactions, and is enough for the quick tier."""
     endpoint: str = request.getfixturevalue(request.param)
     return endpoint
 
 
 @pytest.fixture
 def dynamodb_url(dynamodb_endpoint: str) -> str:
-    """A table with nothing in it."""
+    """The URL of an empty table."""
     return dynamodb.fresh_table(dynamodb_endpoint)

@@ -1,4 +1,4 @@
-"""Python imports this by itself when it starts: a program that tests start runs on the same event loop as they do."""
+"""Python imports this module at its start, so that programs started by tests run on the same event loop as they."""
 
 import asyncio
 

@@ -1,1 +1,1 @@
-"""What the tests share: real servers, real processes, and ways to wait for them."""
+"""Shared parts of the tests: real servers, real processes, and ways to wait for them."""

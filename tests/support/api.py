@@ -1,4 +1,4 @@
-"""The whole application on a database of the test's own, with instances on paper; asked without a socket."""
+"""The whole application on the test's own database, with a fake driver, called without a socket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ ADDRESS = "http://interlock.test"
 
 @dataclass
 class Api:
-    """`client` has a key."""
+    """The application; requests of `client` have a valid key."""
 
     url: str
     app: FastAPI
@@ -53,27 +53,27 @@ class Api:
         return answer.json()
 
     async def ask(self, method: str, path: str, **more: Any) -> Any:
-        """What it is answered with, if it is done."""
+        """Send a request that has to succeed. Returns its answer."""
         answer = await self.client.request(method, f"/api/v1{path}", **more)
         assert answer.is_success, answer.text
         return answer.json()
 
     async def refused(self, method: str, path: str, status: int, **more: Any) -> Any:
-        """The problem that it is answered with."""
+        """Send a request that has to be refused. Returns the problem."""
         answer = await self.client.request(method, f"/api/v1{path}", **more)
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
         assert answer.json()["status"] == status
         return answer.json()
 
     async def settled(self, id_or_name: str) -> Any:
-        """As it is when nothing works on it any more."""
+        """The instance once no orchestration works on it any more."""
         id = (await self.show(id_or_name))["id"]  # noqa: A001
         idle = "SELECT 1 FROM interlock.instance WHERE id = %s AND NOT working"
         await asyncio.to_thread(eventually, lambda: execute(self.url, idle, id))
         return await self.show(id)
 
     def stranger(self, key: str | None = None) -> httpx.AsyncClient:
-        """Somebody with another key, or none."""
+        """A client with another key, or without one."""
         return _client(self.app, key)
 
 
@@ -81,7 +81,7 @@ class Api:
 async def working_api(
     url: str, data_dir: Path, driver: Driver, *, dns: Dns | None = None, timing: Timing = QUICK
 ) -> AsyncIterator[Api]:
-    """With a replica that does what is asked for."""
+    """The API of a replica that carries out requests."""
 
     def context(settings: Settings, database: Transactions) -> InstanceContext:
         kept = BackupSettings(settings.backup_directory, pg_bin=PG_BIN)
@@ -94,12 +94,12 @@ async def working_api(
 
 class Resting(Control):
     async def begin(self, orchestration: str) -> None:
-        """Nobody is there to do it."""
+        """Does nothing: no replica carries it out."""
 
 
 @asynccontextmanager
 async def resting_api(url: str, driver: Driver) -> AsyncIterator[Api]:
-    """Nothing that is asked for is done: for what is decided before that."""
+    """The API without a replica that carries out requests, for tests of the answers alone."""
     settings = Settings(database_url=url)
     async with AsyncExitStack() as stack:
         database = Transactions(url, "instances")

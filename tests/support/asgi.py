@@ -1,4 +1,4 @@
-"""A client of an ASGI application that can be slow, or go away, which HTTP libraries do not let one do."""
+"""A client of an ASGI application that can be slow or disconnect, which HTTP libraries do not support."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from interlock.integrations.idempotency.application_run import App, Message
 
 
 class Exchange:
-    """One request, and what has come back so far."""
+    """One request, and the messages of its answer so far."""
 
     def __init__(self, app: App, task: "asyncio.Task[None] | None" = None) -> None:
         self.messages: list[Message] = []
@@ -57,7 +57,7 @@ class Exchange:
         self._incoming.put_nowait({"type": "http.request", "body": body, "more_body": more})
 
     def leave(self) -> None:
-        """The client goes; whoever listens is told so from now on."""
+        """The client disconnects; `receive` reports that from now on."""
         self.gone.set()
 
     async def _receive(self) -> Message:

@@ -1,4 +1,4 @@
-"""A name server of a test's own: Debian's bind9 on free ports of the loopback, with zones that one key may change."""
+"""The test's own name server: Debian's bind9 on free loopback ports, with zones that one key may change."""
 
 import base64
 import os
@@ -26,7 +26,7 @@ from support.waiting import eventually
 
 ZONE = "db.example.com"
 STUCK_ZONE = "stuck.example.com"
-"""One that the server may change, and cannot: it has nowhere to write that down."""
+"""A zone that the key may change and the server cannot write, because its directory is read-only."""
 _ZONE_FILE = """\
 $TTL 60
 @ SOA ns.{zone}. admin.{zone}. 1 3600 600 86400 60
@@ -50,22 +50,22 @@ class Bind:
         return self.directory / "key"
 
     def url(self, *, zone: str = ZONE, key: str = "interlock", more: str = "", port: int | None = None) -> str:
-        """With patience, unless `more` says otherwise."""
+        """The URL for Interlock, with a long timeout unless `more` has another."""
         rest = more if "timeout=" in more else f"{more}&timeout=60"
         return f"rfc2136://127.0.0.1:{port or self.port}/{zone}?key={key}&secret-file={self.secret_file}{rest}"
 
     def records(self, name: str, kind: RdataType, zone: str = ZONE) -> list[str]:
-        """As any client sees them, with their TTL."""
+        """The records with their TTL, as a client reads them."""
         answer = self._asked(dns.message.make_query(f"{name}.{zone}.", kind))
         return sorted(f"{rrset.ttl} {record}" for rrset in answer.answer if rrset.rdtype == kind for record in rrset)
 
     def serial(self, zone: str = ZONE) -> int:
-        """Which version of the zone it is: every change makes a new one."""
+        """The serial number of the zone, which grows with each change."""
         [rrset] = self._asked(dns.message.make_query(f"{zone}.", "SOA")).answer
         return int(rrset[0].serial)
 
     def by_hand(self, *changes: tuple[str, ...], zone: str = ZONE) -> None:
-        """What an administrator does: ("add", name, ttl, type, value) or ("delete", name, type)."""
+        """Changes by an administrator: ("add", name, ttl, type, value) or ("delete", name, type)."""
         message = dns.update.UpdateMessage(zone, keyring=Key("admin", self.secret, "hmac-sha512"))
         for verb, *arguments in changes:
             getattr(message, verb)(*arguments)
@@ -118,7 +118,7 @@ def running_bind() -> Iterator[Bind]:
             yield bind
         finally:
             bind.stop()
-            (directory / STUCK_ZONE).chmod(0o755)  # else only root could remove what is in it
+            (directory / STUCK_ZONE).chmod(0o755)  # otherwise only root could remove its files
 
 
 def _configuration(directory: Path, port: int, secret: str) -> str:
@@ -146,7 +146,7 @@ logging {{ channel here {{ stderr; severity info; }}; category default {{ here; 
 
 
 def _zone(zone: str) -> str:
-    """The first line of the policy is what docs/how-to/dns.md tells people to write."""
+    """The first line of the policy is the one in docs/how-to/dns.md."""
     return f"""
 zone "{zone}" {{
     type primary;
@@ -161,7 +161,7 @@ zone "{zone}" {{
 
 
 def _free_port() -> int:
-    """For TCP and for UDP."""
+    """A port that is free for TCP and for UDP."""
     while True:
         with (
             socket.create_server(("127.0.0.1", 0)) as listener,

@@ -1,4 +1,4 @@
-"""Leases broken on purpose, each in the SQL of one database, to show that the judge of histories would notice.
+"""Leases broken on purpose, each in the SQL of one database, to show that the check of histories finds the fault.
 
 What is broken in the Python of one process is in `support.worker_variants`.
 """
@@ -16,7 +16,7 @@ _DURABLY = "interlock.durably_v1()"
 
 
 def clients_clock(url: str) -> None:
-    """Each asks by its own clock, and that of the workers with odd numbers is ahead."""
+    """Requests use the client's clock, and the clock of workers with odd numbers is ahead."""
     ahead = "CASE WHEN pg_catalog.current_setting('application_name') ~ '[13579]$' THEN interval '2 s' ELSE '0' END"
     execute(
         url,
@@ -26,7 +26,7 @@ def clients_clock(url: str) -> None:
 
 
 def no_guard(url: str) -> None:
-    """The guard lets everything pass."""
+    """The guard accepts every grant."""
     execute(
         url,
         "CREATE OR REPLACE FUNCTION interlock.guard_v1(lease_name text, lease_token bigint, lease_grant uuid)"
@@ -35,23 +35,23 @@ def no_guard(url: str) -> None:
 
 
 def guard_for_share(url: str) -> None:
-    """The guard keeps the holder's own renewals out, too."""
+    """The guard also blocks the holder's own renewals."""
     rewrite(url, "guard_v1", "FOR KEY SHARE", "FOR SHARE")
 
 
 def release_by_name(url: str) -> None:
-    """Whoever has held a lease may free it, also when it is another's by now."""
+    """A previous holder may release a lease that another holder has by now."""
     rewrite(url, "release_v1", _GRANT, "", everywhere=True)
 
 
 def release_by_holder(url: str) -> None:
-    """Whoever holds a lease may free it, also by the release of a grant that is over."""
+    """The holder may release a lease by the release of an earlier grant."""
     holder = "regexp_replace(current_setting('application_name'), '^interlock [a-z]+ ', '')"
     rewrite(url, "release_v1", _GRANT, f"AND l.holder = {holder}", everywhere=True)
 
 
 def delete_on_release(url: str) -> None:
-    """A row is only there while its lease is held, and its token counts the grants since then."""
+    """A row exists only while its lease is held, and its token starts again with each row."""
     rewrite(url, "release_v1", _FREE, "DELETE FROM interlock.lease l")
     for function in ("acquire_v1", "acquire_many_v1"):
         rewrite(url, function, _TOKEN, "l.token + 1")

@@ -40,11 +40,11 @@ class Chain:
         self.to_first.cut()
 
     def freeze_third(self) -> None:
-        """From here on it gets nothing: what the second one commits is lost with it."""
+        """The third server receives nothing from here on: later commits of the second are lost with it."""
         self.to_third.cut()
 
     def close_second(self) -> None:
-        """It takes no writes any more, and whoever is connected stays so."""
+        """The second server accepts no writes any more, and its connections stay open."""
         execute(self.second, "ALTER SYSTEM SET default_transaction_read_only = on")
         execute(self.second, "SELECT pg_reload_conf()")
         eventually(lambda: execute(self.second, "SHOW transaction_read_only") == [("on",)])
@@ -52,7 +52,7 @@ class Chain:
 
 @contextmanager
 def three_servers() -> Iterator[Chain]:
-    """All run, and follow, asynchronously."""
+    """All three run and replicate asynchronously."""
     with primary_and_standby(synchronous=False) as pair, open_directory("interlock-third-") as directory:
         binaries, root = binaries_for(directory), directory / "third"
         # Copied from the primary: a standby of one without full_page_writes cannot be copied.

@@ -1,4 +1,4 @@
-"""An authority that issues certificates for instances of this machine, good ones and others."""
+"""A certificate authority that issues valid and invalid certificates for instances of this machine."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ _DAY = timedelta(days=1)
 
 
 class Authority:
-    """Its root, and below that the one that issues."""
+    """A root, and an intermediate authority that issues the certificates."""
 
     def __init__(self) -> None:
         self._root_key, self._key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
@@ -38,7 +38,7 @@ class Authority:
         digest: Digest | None = None,
         use: x509.ObjectIdentifier = ExtendedKeyUsageOID.SERVER_AUTH,
     ) -> Certificate:
-        """`begin` and `end` are counted from now."""
+        """`begin` and `end` are relative to now."""
         own = key or ec.generate_private_key(ec.SECP256R1())
         leaf = _made(
             "shop",

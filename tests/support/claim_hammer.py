@@ -1,4 +1,4 @@
-"""One process of several that claim, release and pass on the same few names at random, several times a transaction.
+"""One of several processes that claim, release and transfer the same few names at random, several per transaction.
 
     python -m support.claim_hammer URL FILE NUMBER TRANSACTIONS
 
@@ -30,7 +30,7 @@ _LEVELS = (*[IsolationLevel.READ_COMMITTED] * 4, IsolationLevel.REPEATABLE_READ,
 
 @dataclass
 class Step:
-    """`answers` are what was told of each name, with the kind of each; `undone`: by a rollback to a savepoint."""
+    """`answers` has the kind and answer for each name; `undone`: by a rollback to a savepoint."""
 
     kind: str
     names: list[str]
@@ -93,7 +93,7 @@ class Hammer:
         kind = self._random.choices(("claim", "claim all", "release", "transfer"), (45, 15, 30, 10))[0]
         names = self._random.sample(NAMES, self._random.randint(2, 3) if kind == "claim all" else 1)
         owner, to = self._random.sample(OWNERS, 2)
-        if kind in ("release", "transfer") and self._random.random() < 0.8:  # mostly by whom it seems to belong to
+        if kind in ("release", "transfer") and self._random.random() < 0.8:  # mostly by its likely owner
             owner = self._seen.get(names[0], owner)
             to = self._random.choice([other for other in OWNERS if other != owner])
         step = Step(kind, names, owner, to if kind == "transfer" else None, boottime())

@@ -1,4 +1,4 @@
-"""Judges what several processes noted down of their claims: whatever must not be is found.
+"""The check of the claims that several processes recorded: it finds every violation.
 
 What is known of a claim that was committed. Nobody else can have the name from when its owner was told "yours" until
 the transaction that gives it up begins to commit: *certain*. Others may be told of it from when its own transaction
@@ -18,7 +18,7 @@ Span = tuple[float, float]
 
 @dataclass
 class Held:
-    """One owner's time with a name."""
+    """The time during which an owner has a name."""
 
     name: str
     owner: str
@@ -30,7 +30,7 @@ class Held:
 
 
 def faults(transactions: Iterable[Transaction]) -> list[str]:
-    """What must not be."""
+    """The violations."""
     known = list(transactions)
     held = _held(known)
     return [
@@ -49,7 +49,7 @@ def steps_that_count(transactions: Iterable[Transaction]) -> Iterator[tuple[Tran
 
 
 def _held(transactions: list[Transaction]) -> dict[int, Held]:
-    """By the number of the claim. A name that is passed on is given up and claimed at once."""
+    """Ownerships by the number of the claim. A transfer releases and claims a name at once."""
     held: dict[int, Held] = {}
     for transaction, step in steps_that_count(transactions):
         for answer in step.answers:
@@ -81,7 +81,7 @@ def _held(transactions: list[Transaction]) -> dict[int, Held]:
 
 
 def _end(held: dict[int, Held], answer: Mapping[str, Any], transaction: Transaction) -> None:
-    """What was passed on has a number that its new owner was not told: known by its name, owner and time."""
+    """The number of a transferred claim is not in the answer; it is found by name, owner and time."""
     assert transaction.committing_at is not None
     assert transaction.committed_at is not None
     mine = held.get(answer["id"]) or next((one for one in held.values() if _is(one, answer)), None)
@@ -96,7 +96,7 @@ def _is(held: Held, answer: Mapping[str, Any]) -> bool:
 
 
 def _errors(transactions: list[Transaction]) -> Iterator[str]:
-    """One that has to be tried again is none, where the transaction has a snapshot that can be too old."""
+    """Unexpected errors. A serialization failure is expected in a transaction whose snapshot can be too old."""
     for transaction in transactions:
         for step in transaction.steps:
             if step.error and (step.error != "try again" or transaction.level == "READ_COMMITTED"):
@@ -104,7 +104,7 @@ def _errors(transactions: list[Transaction]) -> Iterator[str]:
 
 
 def _overlaps(held: dict[int, Held]) -> Iterator[str]:
-    """Two owners at one time. In the transaction that gives a name up, it may change hands before that commits."""
+    """Two owners at one time. In the transaction that releases a name, another owner may claim it before the commit."""
     in_order = sorted(held.values(), key=lambda one: one.certain)
     for earlier, later in combinations(in_order, 2):
         handed_on = later.transaction in (earlier.transaction, earlier.given_up_in)
@@ -113,7 +113,7 @@ def _overlaps(held: dict[int, Held]) -> Iterator[str]:
 
 
 def _taken_away(transactions: list[Transaction], held: dict[int, Held]) -> Iterator[str]:
-    """From one who was told "yours already", and whose transaction was still open."""
+    """Names released while a transaction was open that had been answered "yours already"."""
     for transaction, step in steps_that_count(transactions):
         for answer in step.answers:
             if answer["kind"] == "Claimed" and answer["replay"] and not _gives_up(transaction, answer["name"]):
@@ -144,7 +144,7 @@ def _released_twice_or_from_nobody(transactions: list[Transaction], held: dict[i
 
 
 def _untrue(transaction: Transaction, all_of_them: list[Transaction], held: dict[int, Held]) -> Iterator[str]:
-    """Answers that were not true at any moment at which they can have been given."""
+    """Answers that were true at no moment at which they can have been given."""
     for place, step in enumerate(transaction.steps):
         if step.error:
             continue
@@ -167,7 +167,7 @@ def _untrue(transaction: Transaction, all_of_them: list[Transaction], held: dict
 def _is_visible(
     transaction: Transaction, place: int, asked: Span, answer: Mapping[str, Any], held: dict[int, Held]
 ) -> bool:
-    """By what was committed, or by what this transaction itself has done before, rolled back later or not."""
+    """Visible are commits, and earlier steps of the transaction itself, even if they were rolled back later."""
     for one in held.values():
         if one.transaction is not transaction and _is(one, answer) and _overlap(one.visible, asked):
             return True

@@ -39,7 +39,7 @@ def an_open_release_is_taken_until_it_is_committed(
 def nobody_releases_what_an_open_transaction_relies_on(
     names: Claims, one: psycopg.Connection, two: psycopg.Connection
 ) -> None:
-    """A repetition that was told "yours" may go on and create something: until it has ended, the name is kept."""
+    """A repetition that was answered "yours" may create resources: until its end the name must not be released."""
     names.claim(one, "mydb", "A")
     one.commit()
     again = names.claim(one, "mydb", "A")
@@ -115,7 +115,7 @@ def several_are_all_or_none(names: Claims, one: psycopg.Connection, two: psycopg
 def of_several_what_is_ones_own_is_told_and_kept(
     names: Claims, one: psycopg.Connection, two: psycopg.Connection
 ) -> None:
-    """Also where another of them is somebody else's."""
+    """Also if another of the names belongs to another owner."""
     names.claim(one, "a", "B")
     names.claim(one, "b", "A")
     one.commit()

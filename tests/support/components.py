@@ -1,4 +1,4 @@
-"""Components that some tests need and a machine may lack.
+"""Programs that some tests need and a machine may lack.
 
 Where one is missing the test is skipped, and says so; with INTERLOCK_TEST_REQUIRE_ALL set, as in CI, it fails.
 """

@@ -1,4 +1,4 @@
-"""A server that loses in a crash what can be lost."""
+"""A server that loses all unsynced data in a crash."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,13 +7,13 @@ from interlock.embedded import Cluster
 from interlock.schema import whole_schema
 from support.postgres import QUICK, execute, running_cluster
 
-# What a commit did not wait for would be lost in each crash, and the server itself asks no commit to wait.
+# A crash loses every commit that did not wait for the disk, and by default no commit of this server waits.
 _CARELESS = QUICK | {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "2GB"}
 
 
 @contextmanager
 def careless_server() -> Iterator[Cluster]:
-    """With Interlock's schema in it."""
+    """A server with Interlock's schema in its database."""
     with running_cluster(_CARELESS) as cluster:
         execute(cluster.url(), whole_schema("interlock"))
         execute(cluster.url(), "CHECKPOINT")

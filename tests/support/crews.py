@@ -1,4 +1,4 @@
-"""Several workers on a few leases, as one who troubles them sees them: who holds what, and whether all go on."""
+"""A crew of workers on a few leases, for tests that disturb them: the current holders, and the progress of all."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ class Held(NamedTuple):
 
 @dataclass
 class Crew:
-    """`url` leads straight to the database; workers may go another way."""
+    """`url` leads directly to the database; workers may use another URL."""
 
     url: str
     directory: Path
@@ -50,7 +50,7 @@ class Crew:
         return [name for name, worker in self.members.items() if worker.is_alive]
 
     def hire(self, count: int = 1, *, url: str = "", **more: Any) -> list[str]:
-        """So many more; the answer is what they are called. For the rest see `Job`."""
+        """Start so many more workers. Returns their names. For the other arguments see `Job`."""
         chosen: dict[str, Any] = {"names": self.names, "ttl": self.ttl} | more
         started = workers(url or self.url, self.directory, count=count, first=len(self.members), **chosen)
         hired = {worker.name: worker for worker in self._stack.enter_context(started)}
@@ -58,12 +58,12 @@ class Crew:
         return list(hired)
 
     def replace(self, worker: Worker) -> None:
-        """Another does the same job."""
+        """Start another worker for the same job."""
         job = asdict(worker.job)
         self.hire(**{key: value for key, value in job.items() if key not in ("directory", "process")})
 
     def grants(self) -> Counter[str]:
-        """How often each was granted a lease so far."""
+        """The number of grants of each worker so far."""
         for name in self.members:
             with suppress(FileNotFoundError), (self.directory / f"{name}.jsonl").open("rb") as noted:
                 noted.seek(self._read[name])
@@ -73,7 +73,7 @@ class Crew:
         return Counter(self._granted)
 
     def go_on(self, more: int, *, only: list[str] | None = None) -> None:
-        """Return when each that lives was granted a lease so many times more."""
+        """Return when each living worker has had so many more grants."""
         before = self.grants()
         names = only or self.living
 
@@ -87,13 +87,13 @@ class Crew:
             raise AssertionError(f"These were not granted a lease so many times more: {missing()}") from None
 
     def stop_a_holder(self, *, only: list[str] | None = None) -> Held:
-        """One that holds a lease stands still from now on. What it has sent before may still arrive."""
+        """Suspend a worker that holds a lease. Requests that it has sent before may still arrive."""
         held = self.wait_for(lambda: self._stopped_holder(only or self.living))
         assert held
         return held
 
     def stop_a_holder_until_it_has_a_successor(self, *, only: list[str] | None = None) -> None:
-        """One that holds a lease stands still until that has expired, and another has written under it."""
+        """Suspend a worker that holds a lease, until the lease has expired and another worker has written under it."""
         while not self._is_succeeded(self.stop_a_holder(only=only)):
             pass
 
@@ -105,16 +105,16 @@ class Crew:
         return held
 
     def wait_for(self, look: Callable[[], T]) -> T:
-        """The first true answer of `look`, unless one of them ends without being asked to."""
+        """The first true result of `look`. Fails if a worker ends unexpectedly."""
         return eventually(lambda: self._all_well() and look())
 
     def judge(self, *, calm: bool = False) -> tuple[list[Violation], Counter[Kind]]:
-        """What must not be, in what was noted until now; and how much that was."""
+        """The violations in the records so far, and the number of events by kind."""
         events = recorded(self.directory)
         return violations(events, ledger(self.url), calm=calm), counts(events)
 
     def dismiss(self) -> None:
-        """All that live end, and in good order."""
+        """Stop all living workers, which have to end without errors."""
         living = self.living
         for name in living:
             self.members[name].send(SIGTERM)
@@ -128,7 +128,7 @@ class Crew:
         return True
 
     def _is_succeeded(self, held: Held) -> bool:
-        """False: it had released the lease just before."""
+        """False if the worker had released the lease just before."""
         [[expired]] = self.wait_for(lambda: execute(self.url, _NEXT, held.expires_at, held.name, held.token))
         if expired:
             self.wait_for(lambda: execute(self.url, _WRITTEN, held.name, held.token)[0][0] > 0)
@@ -149,7 +149,7 @@ class Crew:
 
 @contextmanager
 def crew(url: str, directory: Path, names: list[str], *, ttl: float = 1.0) -> Iterator[Crew]:
-    """Nobody is hired yet. All that happens is watched."""
+    """A crew without workers yet. The rows of the leases are watched."""
     execute(url, LEDGER)
     crew = Crew(url, directory, names, ttl)
     with crew._stack, watched(url, directory, names):

@@ -1,4 +1,4 @@
-"""Django in a test's own process, with the test's database behind its connections."""
+"""Django in the test's process, with the test's database behind its connections."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ def django_databases(url: str, **options: Any) -> Iterator[Any]:
         django.setup()
     connections = django.db.connections
     databases = connections.configure_settings({alias: _database(url, options) for alias in ("default", "other")})
-    # Django would make connections anew for each task, and nobody would close them.
+    # Django would open new connections for each task, and never close them.
     made = cache(connections.create_connection)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "yes")

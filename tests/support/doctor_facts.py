@@ -1,4 +1,4 @@
-"""What the doctor would see of a healthy database, for tests that change one thing about it."""
+"""The doctor's facts of a healthy database, for tests that change one of them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,11 +46,11 @@ HEALTHY = DatabaseFacts(
 
 
 def but(**changes: Any) -> DatabaseFacts:
-    """Healthy, but for these."""
+    """Healthy facts with these changes."""
     return replace(HEALTHY, **changes)
 
 
 def with_settings(values: Mapping[str, str | float] | None = None, *, source: str = "user") -> DatabaseFacts:
-    """Healthy, but with these settings, which come from `source`."""
+    """Healthy facts with these settings, which come from `source`."""
     changed = {name: Setting(value, source) for name, value in (values or {}).items()}
     return but(settings={**HEALTHY.settings, **changed})

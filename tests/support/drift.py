@@ -1,4 +1,4 @@
-"""Drift in a control plane of the test's own: looked for when the test wants it, and brought about by it."""
+"""Drift in the test's own control plane: the test causes it, and decides when it is checked for."""
 
 import asyncio
 import random
@@ -19,18 +19,18 @@ from support.postgres import execute
 SOON = UpkeepSchedule(drift_every=0.1, confirm_after=0.05, watchers_every=0.1, history_every=0.1)
 PATIENCE = 50.0
 _LONGEST = 3.0
-"""Seconds: longer than it takes from a request to what is done about it."""
+"""Seconds: longer than the time from a request to its effect."""
 
 
 class Watch:
-    """Looks for drift, and tells what there is."""
+    """Checks for drift and lists the findings."""
 
     def __init__(self, plane: Plane, upkeep: Upkeep) -> None:
         self.upkeep = upkeep
         self._plane = plane
 
     async def observe(self) -> list[tuple[str, str]]:
-        """Kinds and instances of what is open after a look."""
+        """The kinds and instances of the open findings after a check."""
         await self.upkeep.check_drift_now(PATIENCE)
         return [(one.kind, one.instance) for one in await self.open()]
 
@@ -39,20 +39,20 @@ class Watch:
         return found
 
     async def repair(self) -> str:
-        """The only one that is open: its orchestration."""
+        """Repair the only open finding. Returns the orchestration."""
         [finding] = await self.open()
         repaired: DriftFinding = await self._plane.ask(self.upkeep.repairs.repair, finding.id)
         assert repaired.repair
         return repaired.repair
 
     def ever(self) -> list[tuple[Any, ...]]:
-        """Everything that was ever found."""
+        """All findings, also closed ones."""
         return execute(self._plane.url, "SELECT kind, instance, detail FROM interlock.instance_drift ORDER BY id")
 
 
 @asynccontextmanager
 async def watching(plane: Plane, driver: Driver | None = None) -> AsyncIterator[Watch]:
-    """Nothing is done by itself. With a driver, it is looked at with that one."""
+    """Drift checks without a schedule. `driver` replaces the plane's driver."""
     lifecycle = plane.lifecycle
     if driver:
         lifecycle = InstanceLifecycle(replace(lifecycle.context, drivers={driver.name: driver}))
@@ -61,11 +61,11 @@ async def watching(plane: Plane, driver: Driver | None = None) -> AsyncIterator[
 
 
 async def _nothing() -> None:
-    """Nobody does anything in between."""
+    """Does nothing."""
 
 
 class DawdlingDriver(PaperDriver):
-    """On paper, and so slow in looking that instances change meanwhile."""
+    """A fake driver that observes so slowly that instances change meanwhile."""
 
     async def ids(self) -> dict[str, str]:
         there = dict(await super().ids())
@@ -78,7 +78,7 @@ class DawdlingDriver(PaperDriver):
 
 
 class BusyDriver(PaperDriver):
-    """On paper; somebody does something right after it was asked what there is, or before or after a look."""
+    """A fake driver that calls a function after it has listed the instances, or before or after it observes one."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -98,7 +98,7 @@ class BusyDriver(PaperDriver):
         return observation
 
     async def _once(self, when: str) -> None:
-        """What it does looks too."""
+        """Called once, because the function itself observes too."""
         does = getattr(self, when)
         setattr(self, when, _nothing)
         await does()

@@ -35,12 +35,12 @@ CREDENTIALS = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-"""The engines take any; without them our client would look for a machine's role, in vain and for long."""
+"""The engines accept any credentials; without them the client would search for the role of the machine, for long."""
 
 
 @contextmanager
 def running(engine: str) -> Iterator[str]:
-    """Its endpoint."""
+    """Yields its endpoint."""
     program, *options = _ministack() if engine == "ministack" else _dynalite()
     port = _free_port()
     log = _HOME / f"{engine}-{os.getpid()}.log"
@@ -62,7 +62,7 @@ def running(engine: str) -> Iterator[str]:
 
 
 def fresh_table(endpoint: str, *, key: str = "lock_key", **parameters: str) -> str:
-    """The URL of a new table that is ready for leases. Nobody deletes it: it goes with its engine."""
+    """The URL of a new table that is ready for leases. It is removed together with its engine."""
     url = table_url(endpoint, f"locks-{uuid4().hex[:12]}", **parameters)
     asyncio.run(_create(url, key))
     return url
@@ -111,7 +111,7 @@ def _dynalite() -> list[str]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Of the processes that run tests, one installs."""
+    """A lock by which only one of the test processes installs."""
     _HOME.mkdir(exist_ok=True)
     with (_HOME / "installing").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

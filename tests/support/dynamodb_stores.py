@@ -1,4 +1,4 @@
-"""Stores of DynamoDB without the engine that renews for them, and what can be said to them in a line."""
+"""DynamoDB stores without the engine that renews, with short methods for tests."""
 
 import time
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ class Grant(NamedTuple):
 
 @dataclass
 class Clock:
-    """A process's own: it goes on by itself, and by what a test adds. `wall` is what its wall clock is wrong by."""
+    """The clock of a process: it runs, and a test can move it. `wall` is the error of its wall clock."""
 
     added: float = 0.0
     wall: float = 0.0
@@ -37,7 +37,7 @@ class Clock:
 
 
 class Replica(DynamoStore):
-    """A process of its own, as far as DynamoDB can tell."""
+    """A store that DynamoDB cannot distinguish from one in a process of its own."""
 
     def __init__(self, url: str, name: str, clock: Clock, **options: Any) -> None:
         self.clock = clock
@@ -60,7 +60,7 @@ class Replica(DynamoStore):
         return Grant(name, answer.token, ask.grant_id, ttl)
 
     async def keeps(self, *grants: Grant) -> bool:
-        """Whether all of them were renewed."""
+        """True if all of them were renewed."""
         answer = await self.renew(grants, _PATIENCE)
         assert not answer.locked
         return not answer.lost
@@ -70,7 +70,7 @@ class Replica(DynamoStore):
         return answer.status
 
     async def item(self, name: str = "feeds") -> dict[str, Any]:
-        """As whoever looks into the table sees it."""
+        """The lease's item as it is in the table."""
         await self.table()
         answer = await self.client.call(
             "get_item", boottime() + _PATIENCE, TableName=self.address.table, Key=self.key_of(name), ConsistentRead=True
@@ -83,7 +83,7 @@ class Replica(DynamoStore):
 async def replicas(
     url: str, *names: str, clocks: dict[str, Clock] | None = None, **options: Any
 ) -> AsyncIterator[tuple[Replica, ...]]:
-    """`options` are the store's. Requests have more time than usual, unless they say how much."""
+    """`options` are the store's. Its timeout is longer than the default unless they have one."""
     options = {"timeout": _PATIENCE} | options
     made = tuple(Replica(url, name, (clocks or {}).get(name) or Clock(), **options) for name in names)
     try:

@@ -1,4 +1,4 @@
-"""Forked children of the test's own process, and what they give; and programs that fork, each in a group of its own."""
+"""Forked children of the test's process and their results; and programs that fork, in process groups of their own."""
 
 import json
 import os
@@ -29,14 +29,14 @@ class Child:
         self._answer, self._complaint = answer[0], complaint[0]
 
     def result(self) -> Any:
-        """What the work gave, as JSON can tell it; an error that ended it fails the test."""
+        """The result of the work as JSON data; an error that ended it fails the test."""
         with os.fdopen(self._answer, "r") as end:
             answer = json.loads(end.readline())
         assert "error" not in answer, answer["error"]
         return answer["given"]
 
     def end(self) -> str:
-        """Wait until it has ended; what it complained of."""
+        """Wait until the child has ended. Returns its standard error."""
         with os.fdopen(self._complaint, "r") as end:
             complaint = end.read()
         os.waitpid(self.pid, 0)
@@ -59,7 +59,7 @@ def _run(work: Callable[[], Any], answer: int, *, stays: bool) -> None:
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """What `work` gives in a forked child, which has ended by then without a complaint."""
+    """The result of `work` in a forked child, which has to end without errors."""
     child = Child(work)
     given = child.result()
     complaint = child.end()
@@ -73,7 +73,7 @@ def started(program: str, *args: str) -> "subprocess.Popen[str]":
 
 
 def succeeds(program: str, *args: str) -> None:
-    """It ends, and well. If it does not, none of its children lives on."""
+    """Run the program, which has to succeed. If it does not end, its children are killed too."""
     process = started(program, *args)
     assert process.stdout is not None
     try:

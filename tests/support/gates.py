@@ -1,4 +1,4 @@
-"""A look at a gate from outside."""
+"""The state of a gate, read from the database."""
 
 from urllib.parse import urlsplit
 
@@ -27,7 +27,7 @@ def end_sessions_with(url: str, key: AdvisoryKey) -> None:
 
 
 def waiters(url: str, app: str | None = None) -> int:
-    """How many replicas wait at the gate."""
+    """The number of replicas that wait at the gate."""
     return sessions_with(url, gate_name(url, app).waiting)
 
 

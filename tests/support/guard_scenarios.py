@@ -1,4 +1,4 @@
-"""What a guard has to hold out against, as functions: the tests run them, and run them again on broken variants.
+"""Scenarios that a guard has to withstand, as functions: tests run them, and again on broken variants.
 
 Each takes the URL of a database with Interlock's schema, and fails where the guard does not keep its promise. The
 transactions of `begun` have a snapshot from before anything else happens, which is what the higher levels go by.
@@ -25,7 +25,7 @@ def guard(connection: psycopg.Connection, grant: Grant) -> None:
 
 
 def verdict(connection: psycopg.Connection, grant: Grant) -> str:
-    """The code that the guard fails with, or `passed`."""
+    """The SQLSTATE with which the guard fails, or `passed`."""
     try:
         guard(connection, grant)
     except psycopg.Error as error:
@@ -44,7 +44,7 @@ def prepare(url: str) -> Grant:
 
 @contextmanager
 def begun(url: str, level: str = "READ COMMITTED") -> Iterator[psycopg.Connection]:
-    """In a transaction that sees the database as it is now, and is rolled back if the test does not commit it."""
+    """A connection in a transaction whose snapshot is taken now. It is rolled back unless the test commits it."""
     with psycopg.connect(url) as connection:
         connection.execute(f"SET TRANSACTION ISOLATION LEVEL {level}")
         connection.execute("SELECT count(*) FROM notes")
@@ -58,7 +58,7 @@ def notes(url: str) -> list[str]:
 
 
 def after(url: str, happens: Callable[[Grant], object], level: str) -> str:
-    """What becomes of a transaction in whose middle something happens to its lease: the guard's verdict, or `wrote`."""
+    """The result of a transaction during which something happens to its lease: the guard's verdict, or `wrote`."""
     grant = prepare(url)
     with begun(url, level) as connection:
         write(connection)
@@ -106,7 +106,7 @@ def swept_away_and_taken(grant: Grant) -> None:
 
 
 def granted_to_another_with_the_same_token(grant: Grant) -> None:
-    """As a standby may do that was promoted and had not heard of the grant."""
+    """As after the promotion of a standby that had not received the grant."""
     execute(grant.url, "UPDATE interlock.lease SET grant_id = gen_random_uuid()")
 
 

@@ -1,4 +1,4 @@
-"""One process of several that acquire and release the same lease as fast as they can.
+"""One of several processes that acquire and release the same lease as fast as they can.
 
     python hammer.py URL LOG GRANTS [brisk]
 

@@ -1,4 +1,4 @@
-"""The judge of what several processes did with leases, from what they noted and from the table that they wrote to.
+"""The check of the leases of several processes, by the events that they recorded and the table that they wrote to.
 
 A history without violations proves little if nothing happened in it: see `counts`.
 """
@@ -18,10 +18,10 @@ Fault = Literal[
     "token repeated",  # two grants of one name have the same token
     "token went back",  # a later grant has a lower token
     "write went back",  # a guarded write was committed after one with a higher token
-    "write came late",  # a guarded write was committed after the next holder had looked
-    "write vanished",  # a committed write is not there
-    "grant taken away",  # the row named another, or nobody, while its holder trusted it
-    "lost for nothing",  # a holder lost its lease although it ran, and the database answered, all the time
+    "write came late",  # a guarded write was committed after the next holder had read the table
+    "write vanished",  # a committed write is missing
+    "grant taken away",  # the row had another holder, or none, while its holder trusted it
+    "lost for nothing",  # a holder lost its lease although it ran and the database answered all the time
 ]
 
 
@@ -61,7 +61,7 @@ class Holding:
 
 
 def violations(events: Iterable[Event], writes: Iterable[Write] = (), *, calm: bool = False) -> list[Violation]:
-    """Everything that must not be, in any order of `events` and `writes`.
+    """All violations, whatever the order of `events` and `writes`.
 
     `calm`: nobody was stopped or cut off in this history, so nobody has a reason to lose a lease.
     """
@@ -86,17 +86,17 @@ def violations(events: Iterable[Event], writes: Iterable[Write] = (), *, calm: b
 
 
 def holdings(events: Iterable[Event]) -> list[Holding]:
-    """Every grant in the history."""
+    """All grants in the history."""
     return list(_holdings(_grouped((event.kind, event) for event in events)))
 
 
 def counts(events: Iterable[Event]) -> Counter[Kind]:
-    """How often each kind of event is in the history."""
+    """The number of events of each kind."""
     return Counter(event.kind for event in events)
 
 
 def _holdings(by_kind: defaultdict[Kind, list[Event]]) -> Iterator[Holding]:
-    """Trust goes on until the last moment that was promised, unless the holder gave it up before."""
+    """Trust lasts until the last promised moment, unless the holder gave it up before."""
     promised: dict[str, float] = {}
     for event in by_kind["granted"] + [event for event in by_kind["trusted"] if event.until > event.at]:
         promised[event.grant_id] = max(event.until, promised.get(event.grant_id, event.until))
@@ -124,7 +124,7 @@ def _overlapping(name: str, held: Sequence[Holding]) -> Iterator[Violation]:
 
 
 def _tokens(name: str, held: Sequence[Holding]) -> Iterator[Violation]:
-    """A grant that was over before its holder heard of it has no place in the order, and a token all the same."""
+    """A grant that was over before its holder received it has no place in the order, but has a token."""
     for token, same in _grouped((holding.token, holding) for holding in held).items():
         if len({holding.grant_id for holding in same}) > 1:
             yield Violation("token repeated", name, f"{token}: {_all(same)}")

@@ -1,4 +1,4 @@
-"""What processes that use leases note down, for `support.histories` to judge.
+"""The recorder of events in processes that use leases, for the check in `support.histories`.
 
 Each process appends lines to a file of its own, so that a SIGKILL costs at most the last of them. All times are of
 `interlock.clock.boottime()`, which the processes of one machine share. When they are read matters: a process may be
@@ -40,7 +40,7 @@ class Event:
 
 
 class Granted(Protocol):
-    """As much of a grant as is noted down; the asynchronous and the synchronous one both are."""
+    """The recorded attributes of a grant, synchronous or asynchronous."""
 
     @property
     def name(self) -> str: ...
@@ -60,21 +60,21 @@ class Recorder:
         )
 
     def granted(self, grant: Granted) -> None:
-        """To be called when `acquire` returns."""
+        """Call this when `acquire` returns."""
         at = boottime()
         self._note(grant, "granted", at=at, until=at + grant.remaining)
 
     def trusted(self, grant: Granted) -> None:
-        """To be called now and then while the grant is held."""
+        """Call this from time to time while the grant is held."""
         at = boottime()
         self._note(grant, "trusted", at=at, until=at + grant.remaining)
 
     def ended(self, grant: Granted) -> None:
-        """To be called before `release`."""
+        """Call this before `release`."""
         self._note(grant, "ended", at=boottime())
 
     def lost(self, grant: Granted) -> None:
-        """To be called when the loss was told."""
+        """Call this when the holder is notified of the loss."""
         self._note(grant, "lost", at=boottime())
 
     def looked(self, grant: Granted, number: int) -> None:
@@ -101,11 +101,11 @@ class Recorder:
 
 
 def recorded(directory: Path) -> list[Event]:
-    """Everything that was noted, in no particular order."""
+    """All recorded events, in no particular order."""
     return [event for path in sorted(directory.glob("*.jsonl")) for event in _read(path)]
 
 
 def _read(path: Path) -> Iterator[Event]:
     for line in path.read_text().splitlines(keepends=True):
-        if line.endswith("\n"):  # else the process was killed in the middle of it
+        if line.endswith("\n"):  # otherwise the process was killed while it wrote the line
             yield Event(**json.loads(line))

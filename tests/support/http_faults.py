@@ -1,4 +1,4 @@
-"""Stands between a client and an engine of DynamoDB, and spoils requests: each in the way that it was told to.
+"""A proxy between a client and a DynamoDB engine that injects a chosen fault into each request.
 
 ``throttle``, ``conflict`` and ``deny``: refused with an error of DynamoDB's own, not passed on. ``fail``: answered with
 500, not passed on. ``fail late``: obeyed, then answered with 500. ``lose``: obeyed, and the connection ends instead of
@@ -40,16 +40,16 @@ class Faults:
     _held: list[threading.Thread] = field(default_factory=list)
 
     def plan(self, operation: str, *faults: Fault) -> None:
-        """For the next requests of that kind, one after the other."""
+        """Plan faults for the next requests of that kind, one after the other."""
         with self._lock:
             self._planned += [(operation, fault) for fault in faults]
 
     def of(self, operation: str) -> list[Fault | None]:
-        """What became of the requests of that kind."""
+        """The results of the requests of that kind."""
         return [fault for name, _, fault in self.seen if name == operation]
 
     def let_go(self) -> None:
-        """Until what was held has been obeyed."""
+        """Wait until the held requests have been carried out."""
         self._released.set()
         for thread in self._held:
             thread.join()
@@ -78,7 +78,7 @@ class Faults:
 
 @contextmanager
 def faulty(endpoint: str) -> Iterator[Faults]:
-    """`Faults.endpoint` leads to the engine."""
+    """A proxy whose `endpoint` leads to the engine."""
     faults = Faults()
     target = urlsplit(endpoint)
 
@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
-        except OSError:  # the client has gone
+        except OSError:  # the client has disconnected
             self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name

@@ -1,4 +1,4 @@
-"""Instances as the control plane tells of them."""
+"""Instances as the API of the control plane answers them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Batches of the same leases in ever another order, from many sessions: where locks are waited for, that deadlocks."""
+"""Batches of the same leases in different orders from many sessions: code that waits for locks would deadlock."""
 
 import random
 from collections import Counter
@@ -18,7 +18,7 @@ Act = Callable[[Client, random.Random], object]
 
 
 def _at_once(url: str, act: Act) -> Counter[str]:
-    """How often which error came of it."""
+    """The number of errors by code."""
     errors: Counter[str] = Counter()
 
     def run(number: int) -> None:
@@ -36,7 +36,7 @@ def _at_once(url: str, act: Act) -> Counter[str]:
 
 
 def leases_in_any_order(url: str) -> Counter[str]:
-    """Everybody acquires, renews and releases everybody's leases."""
+    """All sessions acquire, renew and release all leases."""
     with Client(url) as client:
         client.run("SELECT interlock.register_v1(%s)", _NAMES)
         grants = {grant.name: grant for grant in client.ask_many(_NAMES, ttl=600)}
@@ -54,7 +54,7 @@ def leases_in_any_order(url: str) -> Counter[str]:
 
 
 def queues_in_any_order(url: str) -> Counter[str]:
-    """Nobody gets what is guarded, so everybody comes to the queues, looks through them and leaves."""
+    """No session gets the guarded leases, so all sessions enter the queues, check them and leave."""
 
     def act(client: Client, chance: random.Random) -> None:
         waiters = client.ask_many(chance.sample(_FEW, 10), wait=True, listener=chance.choice((LISTENER, LISTENER + 1)))

@@ -1,4 +1,4 @@
-"""For tests of the lease engine: a look at the database from outside, and the store held up in the middle."""
+"""For tests of the lease engine: the state in the database, and calls of the store that stop, fail or are counted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ _OURS = "datname = current_database() AND application_name LIKE 'interlock %%'"
 
 
 async def until(look: Callable[[], T], *, within: float = PATIENCE) -> T:
-    """`eventually`, while the event loop goes on."""
+    """`eventually`, without blocking the event loop."""
     return await asyncio.to_thread(eventually, look, within=within)
 
 
@@ -35,14 +35,14 @@ async def reach(locks: AsyncInterlock) -> None:
 
 
 async def until_answered(task: "asyncio.Task[Any]") -> None:
-    """What the task waits for is done; the task itself has not run yet."""
+    """Return when the future that the task waits for is done; the task itself has not run yet."""
     while not (waits_for := task._fut_waiter) or not waits_for.done():  # type: ignore[attr-defined]
         assert not task.done()
         await asyncio.sleep(0)
 
 
 async def cancel_as_it_ends(block: AbstractAsyncContextManager[object]) -> None:
-    """Its task is cancelled after the block's last line, and before anything was given back."""
+    """Cancel the block's task after its last line and before anything is released."""
     entered, go = asyncio.Event(), asyncio.Event()
 
     async def run() -> None:
@@ -59,7 +59,7 @@ async def cancel_as_it_ends(block: AbstractAsyncContextManager[object]) -> None:
 
 
 def holder(url: str, name: str = "feeds") -> UUID | None:
-    """The grant that the database says holds it."""
+    """The current grant of the lease in the database."""
     held = "SELECT grant_id FROM interlock.lease WHERE name = %s AND expires_at > interlock.now_v1()"
     rows = execute(url, held, name)
     return rows[0][0] if rows else None
@@ -78,13 +78,13 @@ def ends_at(url: str, name: str = "feeds") -> float:
 
 
 def queue(url: str, name: str = "feeds") -> list[UUID]:
-    """The grants that are waited for, in order of arrival."""
+    """The grants that waiters have requested, in order of arrival."""
     waiting = "SELECT grant_id FROM interlock.waiter WHERE name = %s ORDER BY enqueued_at, grant_id"
     return [grant_id for (grant_id,) in execute(url, waiting, name)]
 
 
 async def queued(locks: AsyncInterlock, url: str, name: str = "feeds", ttl: float = 30) -> "asyncio.Task[AsyncGrant]":
-    """Somebody more is in the queue."""
+    """Start another waiter. Returns when it is in the queue."""
     before = len(queue(url, name))
 
     async def acquire() -> AsyncGrant:
@@ -96,20 +96,20 @@ async def queued(locks: AsyncInterlock, url: str, name: str = "feeds", ttl: floa
 
 
 def sessions(url: str) -> dict[int, str]:
-    """Server processes of ours, and what each is for."""
+    """The server processes of Interlock's sessions, and the purpose of each."""
     rows = execute(url, f"SELECT pid, split_part(application_name, ' ', 2) FROM pg_stat_activity WHERE {_OURS}")
     return dict(rows)
 
 
 def end_session(url: str, purpose: str) -> None:
-    """The server ends whatever session of ours is for that purpose, and the answer is there when it has."""
+    """Terminate Interlock's sessions for that purpose. Returns when they have ended."""
     for pid, what in sessions(url).items():
         if what == purpose:
             execute(url, "SELECT pg_terminate_backend(%s, 5000)", pid)
 
 
 def take_away(url: str, name: str = "feeds") -> None:
-    """Somebody else has the lease, and will not give it back soon."""
+    """Give the lease to another holder that does not release it."""
     stolen = (
         "UPDATE interlock.lease SET token = token + 1, grant_id = gen_random_uuid(), expires_at = %s WHERE name = %s"
     )
@@ -117,7 +117,7 @@ def take_away(url: str, name: str = "feeds") -> None:
 
 
 class Stop:
-    """Where a method of the store stands still until `go`. `reached` as soon as somebody has come there.
+    """A point at which a method of the store stops until `go`. `reached` returns as soon as a call has come there.
 
     It can be set up beforehand and made to count with `armed`: lanes take hold of the store when they are made.
     """
@@ -148,7 +148,7 @@ def _replace(
 
 
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of those that are sent from now on."""
+    """The names of the statements that are sent from now on."""
     sent: list[str] = []
 
     def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
@@ -163,7 +163,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def stop_before(monkeypatch: pytest.MonkeyPatch, method: str) -> Stop:
-    """Nothing has been sent yet. Works on root objects that have not been used before."""
+    """Stop before the request is sent. Works only for root objects that have not been used yet."""
     stop = Stop()
 
     def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
@@ -178,7 +178,7 @@ def stop_before(monkeypatch: pytest.MonkeyPatch, method: str) -> Stop:
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, method: str) -> Stop:
-    """The store has done it, and the answer is on its way."""
+    """Stop after the store has carried out the request, and before its answer arrives."""
     stop = Stop()
 
     def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
@@ -196,7 +196,7 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, method: str) -> Stop:
 def fail(
     monkeypatch: pytest.MonkeyPatch, method: str, error: Exception, *, after: bool = False, times: int = 1
 ) -> None:
-    """So many calls fail; `after` the store has done what was asked, which is what a lost answer looks like."""
+    """Let so many calls fail. With `after` the store has carried out the request, as with a lost answer."""
     left = times
 
     def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
@@ -215,7 +215,7 @@ def fail(
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, method: str) -> list[tuple[Any, ...]]:
-    """The arguments of each call from here on."""
+    """The arguments of each call from now on."""
     calls: list[tuple[Any, ...]] = []
 
     def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
@@ -230,7 +230,7 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, method: str) -> list[tuple[Any,
 
 
 def move_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """This process finds that so much time has gone by at once, as it does after it was stopped."""
+    """Move this process's clock by so much at once, as after a suspension."""
     import sys
 
     from interlock import clock

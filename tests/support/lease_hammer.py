@@ -1,4 +1,4 @@
-"""Sessions that do everything that the lease functions offer, at random and all at once, and the judge of it.
+"""Sessions that call all lease functions at random and at once, and the check of the result.
 
 A trigger notes every change of a row while the row is locked, so the notes of one name are in order. Guarded writes are
 noted as a user's transaction would write them.
@@ -30,7 +30,7 @@ END $$;
 CREATE TRIGGER note AFTER UPDATE ON interlock.lease FOR EACH ROW EXECUTE FUNCTION note();
 """
 
-# Each gives the rows that must not be there.
+# Each statement returns the rows that violate the rule.
 FAULTS = {
     "a lease was granted before it had expired": """
         SELECT * FROM change
@@ -65,7 +65,7 @@ UNTOLD = """
 
 
 class Hammer:
-    """One session, and how often what happened to it. Errors are counted by their code."""
+    """One session, with the number of results by kind. Errors are counted by their code."""
 
     def __init__(self, url: str, number: int, waits: float) -> None:
         self.counts: Counter[str] = Counter()
@@ -142,7 +142,7 @@ class Hammer:
         chance = self._random.random()
         if held and chance < 0.5:
             self.counts.update(self._client.release_many(held))
-        elif chance < 0.9:  # the others expire
+        elif chance < 0.9:  # the remaining leases expire
             for grant in held:
                 handed = self._client.hand_on(grant)
                 self.counts[handed.status if handed.token is None else "handed on"] += 1
@@ -165,7 +165,7 @@ def prepare(url: str) -> None:
 
 
 def hammer(url: str, *, sessions: int, rounds: int, waits: float) -> Counter[str]:
-    """How often what happened, all in all. `waits` is how probable it is that somebody queues."""
+    """The number of results by kind. `waits` is the probability that a session queues."""
     hammers = [Hammer(url, number, waits) for number in range(sessions)]
     with ThreadPoolExecutor(sessions) as pool:
         list(pool.map(lambda one: one.run(rounds), hammers))
@@ -173,11 +173,11 @@ def hammer(url: str, *, sessions: int, rounds: int, waits: float) -> Counter[str
 
 
 def untold(url: str) -> list[str]:
-    """Leases that were released, that somebody waits for who can be told, and of which nobody was told."""
+    """Released leases with a waiter that can be notified and was not."""
     return [name for (name,) in execute(url, UNTOLD, LISTENER)]
 
 
 def faults(url: str) -> dict[str, int]:
-    """What must not be, and how often it is."""
+    """The violated rules, and the number of violations of each."""
     found = {fault: execute(url, f"SELECT count(*) FROM ({query}) AS f")[0][0] for fault, query in FAULTS.items()}
     return {fault: count for fault, count in found.items() if count}

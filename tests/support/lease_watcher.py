@@ -1,4 +1,4 @@
-"""Somebody who reads the rows of leases all the time, and notes whose they are."""
+"""A watcher that reads the rows of leases all the time, and records their holders."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import psycopg
 from interlock.clock import boottime
 from support.history_recorder import Recorder
 
-# A lease that has expired is nobody's. By the time at which the statement came in, because the row is read after it: by
+# An expired lease has no holder. Expiry counts by the begin of the statement, because the row is read after it: by
 # a later one, a lease that was renewed meanwhile would seem to have expired.
 _LOOK = """
     SELECT l.name, CASE WHEN l.expires_at > statement_timestamp() THEN l.grant_id END
@@ -21,7 +21,7 @@ _EVERY = 0.02
 
 @contextmanager
 def watched(url: str, directory: Path, names: list[str]) -> Iterator[None]:
-    """What is seen is noted in `directory`, also while the server is gone now and then."""
+    """Observations are recorded in `directory`. The server may be unavailable from time to time."""
     recorder = Recorder(directory, "watcher")
     done = threading.Event()
     thread = threading.Thread(target=_watch, args=(url, recorder, names, done))

@@ -1,4 +1,4 @@
-"""One process of several that take turns with leases, write under their guard, and note down what they did.
+"""One of several processes that take turns with leases, write under their guard, and record their events.
 
     python -m support.lease_worker JOB
 
@@ -69,7 +69,7 @@ class Job:
 
 
 class Worker:
-    """A worker that was started; what it complains of goes to a file, because nobody reads while it runs."""
+    """A running worker. Its standard error goes to a file, because it is not read while the worker runs."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -95,7 +95,7 @@ class Worker:
         self._process.send_signal(signum)
 
     def wait(self) -> tuple[int, str]:
-        """For its end: its exit status, and what it complained of."""
+        """Wait for its end. Returns its exit status and standard error."""
         status = self._process.wait(timeout=30)
         self._complaints.seek(0)
         return status, self._complaints.read()
@@ -110,7 +110,7 @@ class Worker:
 def workers(
     url: str, directory: Path, *, count: int, names: list[str], ttl: float, first: int = 0, **more: Any
 ) -> Iterator[list[Worker]]:
-    """So many of them at work, numbered from `first`; what they note is in `directory`. For the rest see `Job`."""
+    """So many running workers, numbered from `first`, whose records are in `directory`. For the rest see `Job`."""
     running: list[Worker] = []
     try:
         for number in range(first, first + count):
@@ -123,7 +123,7 @@ def workers(
 
 
 def ended(worker: Worker) -> tuple[int, str]:
-    """Ask it to stop, and wait for that: its exit status, and what it complained of."""
+    """Stop the worker. Returns its exit status and standard error."""
     worker.send(signal.SIGTERM)
     return worker.wait()
 
@@ -161,7 +161,7 @@ async def take_turns(
         await asyncio.sleep(job.linger)
         recorder.trusted(grant)
         recorder.ended(grant)
-        with suppress(errors.LeaseLost):  # it was told to stop, and noted that
+        with suppress(errors.LeaseLost):  # the loss was reported and is recorded
             await grant.__aexit__(None, None, None)
         if job.rest:
             await asyncio.sleep(random.uniform(0, job.rest))
@@ -169,7 +169,7 @@ async def take_turns(
 
 
 class Pen:
-    """Writes to the ledger through a connection that is kept, and opened anew when it was lost."""
+    """Writes to the ledger through a persistent connection, which is opened again after a loss."""
 
     def __init__(self, job: Job, recorder: Recorder) -> None:
         self._url = job.ledger_url or job.url
@@ -179,7 +179,7 @@ class Pen:
         self._connection: psycopg.AsyncConnection | None = None
 
     async def write(self, grant: AsyncGrant) -> None:
-        """Look what earlier holders wrote, and then write under the guard."""
+        """Read the writes of earlier holders, and then write under the guard."""
         try:
             await self._write(grant, await self._open())
         except psycopg.Error as error:

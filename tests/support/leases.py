@@ -1,4 +1,4 @@
-"""Grants without the engine that keeps them, and thieves: enough to test what a guard does between the two."""
+"""Grants without the engine that renews them, and other holders that take them away, for tests of guards."""
 
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
@@ -10,7 +10,7 @@ from support.sql_leases import Answer, acquire, ask, release, renew, step_clock
 
 @dataclass
 class Grant:
-    """A grant that the database knows of. Nobody renews it, and it is trusted until a test says otherwise."""
+    """A grant in the database. It is not renewed, and it is trusted until a test changes that."""
 
     url: str
     answer: Answer
@@ -49,19 +49,19 @@ def granted(url: str, name: str = "feeds") -> Grant:
 
 
 def expire(grant: Grant) -> None:
-    """The database's clock goes on by an hour, and nobody takes the lease."""
+    """Move the database's clock by an hour. No other holder takes the lease."""
     ahead = "SELECT extract(epoch FROM interlock.now_v1() - clock_timestamp())::float"
     step_clock(grant.url, execute(grant.url, ahead)[0][0] + 3600)
 
 
 def steal(grant: Grant) -> str:
-    """What somebody is told who asks for the lease after it has expired. `granted`: that was a theft."""
+    """Let another holder request the lease after it has expired. Returns the status; `granted` if it was taken."""
     expire(grant)
     return ask(grant.url, grant.name, ttl=30).status
 
 
 def steal_in_a_batch(grant: Grant) -> str:
-    """The same, by somebody who asks for several at once."""
+    """The same by a request for several leases at once."""
     expire(grant)
     batch = (
         "SELECT status FROM interlock.acquire_many_v1("
@@ -71,7 +71,7 @@ def steal_in_a_batch(grant: Grant) -> str:
 
 
 def break_open(grant: Grant, *, immediate: bool = True, terminate: bool = False) -> list[int]:
-    """An operator takes the lease from its holder; the answer is whose server processes were ended."""
+    """Break the lease as an operator. Returns the server processes that were terminated."""
     broken = "SELECT terminated FROM interlock.break_v1(%s, %s, %s, 'a test', 'an operator')"
     (pids,) = execute(grant.url, broken, grant.name, immediate, terminate)[0]
     return list(pids)

@@ -1,4 +1,4 @@
-"""Commands for `interlock lock run`, and a look at the lease that they run under, from outside."""
+"""Commands for `interlock lock run`, and the state of their lease in the database."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ FAMILY = (
     "sleep 300 & child=$!; setsid sleep 300 & stranger=$!; orphan=$( (sleep 300 >/dev/null & echo $!) ); "
     "echo $$ $child $stranger $orphan; wait"
 )
-"""A piece of shell script that says its own process and three others that it started, and goes on until it is ended."""
+"""A shell script that prints its process id and those of three others that it started, and runs until it is ended."""
 
 _LOOK = "SELECT held, waiters, acquired_at, renewed_at, expires_at FROM interlock.leases_v1(%s)"
 _HANG_UP = """
@@ -52,7 +52,7 @@ def seen(url: str, name: str = "feeds") -> Look:
 
 
 def line_of(program: Program) -> str:
-    """The next line that it says."""
+    """The next line of its output."""
     assert program.process.stdout is not None
     line: str = program.process.stdout.readline()
     return line.rstrip("\n")
@@ -71,5 +71,5 @@ def is_gone(pid: int) -> bool:
 
 
 def end_every_session(url: str) -> int:
-    """Terminate whatever Interlock's processes have open in that database; the answer is how many that were."""
+    """Terminate all sessions of Interlock in that database. Returns their number."""
     return int(execute(url, _HANG_UP)[0][0])

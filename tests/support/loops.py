@@ -1,4 +1,4 @@
-"""The event loop of the tests, and of the programs that they start: uvloop, where INTERLOCK_TEST_LOOP says so."""
+"""The event loop of the tests and of the programs that they start: uvloop if INTERLOCK_TEST_LOOP names it."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Stands between a client and the control plane: the first change is passed on, and its answer lost on the way back."""
+"""A proxy before the control plane that passes on the first change and loses its answer."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 
 class LosingProxy:
-    """`passed_on` is what came through: method, path, and the status that the server answered with."""
+    """`passed_on` has the requests: method, path, and the status of the server's answer."""
 
     def __init__(self, target: str) -> None:
         self.target = urlsplit(target).netloc

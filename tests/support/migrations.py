@@ -1,4 +1,4 @@
-"""Migrations for tests: long statements by every kind of client, and commands that tell what they saw when they began.
+"""Migrations for tests: long statements by each kind of client, and commands that print their observations.
 
 Each returns an argument list for `interlock gate run -- …`. The long ones run one statement that takes far longer than
 any test, marked so that it can be found in pg_stat_activity.
@@ -23,7 +23,7 @@ _RUNNING = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND que
 
 
 def running_long(url: str) -> int:
-    """How many long migrations the server is working on right now."""
+    """The number of long migrations that run on the server now."""
     return int(execute(url, _RUNNING, f"SELECT pg_sleep%{MARK}%")[0][0])
 
 
@@ -34,14 +34,14 @@ def psql(url: str, statement: str) -> list[str]:
 
 @contextmanager
 def holding_back(url: str) -> Iterator[Callable[[], object]]:
-    """Whoever runs `wait_for_go` waits until what this gives is called. The key is one of 64 bits: no key of ours."""
+    """Processes that run `wait_for_go` wait until the yielded function is called. The lock's key is not Interlock's."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(1)")
         yield lambda: connection.execute("SELECT pg_advisory_unlock(1)")
 
 
 def wait_for_go(url: str) -> str:
-    """As a piece of shell script."""
+    """A shell command that waits."""
     return f"{shlex.join(psql(url, 'SELECT pg_advisory_lock_shared(1)'))} >/dev/null"
 
 
@@ -68,7 +68,7 @@ def long_by_asyncpg(url: str) -> list[str]:
 
 
 def tells_what_it_meets(url: str) -> list[str]:
-    """Prints the moment that it began and how many long migrations were still running at that moment."""
+    """A command that prints the time of its start, and the number of long migrations that were running then."""
     return _python(
         "import psycopg, time\n"
         "began = time.time()\n"
@@ -78,7 +78,7 @@ def tells_what_it_meets(url: str) -> list[str]:
 
 
 def keeps_writing(url: str, who: str) -> list[str]:
-    """Writes rows until it is ended, each on a connection of its own: no ended session or server stops it."""
+    """A command that writes rows until it is ended, each on its own connection: an ended session does not stop it."""
     return _python(
         "import contextlib, psycopg\n"
         "while True:\n"

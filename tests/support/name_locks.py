@@ -1,4 +1,4 @@
-"""Names with one owner each, as two systems keep them: Interlock's claims, and rows that are to lock names themselves.
+"""Names with one owner each in two systems: Interlock's claims, and rows that lock names themselves.
 
 The second is broken in many ways, and is here to show that the scenarios would notice.
 """
@@ -26,17 +26,17 @@ class NameLock(Protocol):
         """Record that `owner` creates `resource` under that name, in the transaction that is open."""
 
     def begin_removing(self, connection: psycopg.Connection, name: str, owner: str, resource: str) -> None:
-        """It is being taken down, and parts of it are still there."""
+        """The removal has begun, and parts of the resource still exist."""
 
     def finish_removing(self, connection: psycopg.Connection, name: str, owner: str, resource: str) -> None:
-        """Nothing of it is left."""
+        """Nothing of the resource exists any more."""
 
     def owners(self, connection: psycopg.Connection, name: str) -> list[str]:
-        """Who has ever owned it, in order."""
+        """All owners of the name so far, in order."""
 
 
 class ClaimedNames:
-    """Interlock's: the name and the resource are claims of the same owner."""
+    """Interlock's claims: the name and the resource are claims of the same owner."""
 
     def __init__(self, url: str) -> None:
         locks = Interlock(url)
@@ -119,7 +119,7 @@ class LockingRows:
         connection.execute(freed, [resource])
 
     def forget(self, connection: psycopg.Connection, resource: str) -> None:
-        """What happens to the row in the end."""
+        """Mark the row of a removed resource."""
         connection.execute("DELETE FROM resources WHERE resource = %s", [resource])
 
     def owners(self, connection: psycopg.Connection, name: str) -> list[str]:
@@ -130,7 +130,7 @@ class LockingRows:
 
 
 class ForgettingRows(LockingRows):
-    """And the row goes with the resource."""
+    """Like `LockingRows`, but the row is deleted with the resource."""
 
     def finish_removing(self, connection: psycopg.Connection, name: str, owner: str, resource: str) -> None:
         self.forget(connection, resource)
@@ -138,6 +138,6 @@ class ForgettingRows(LockingRows):
 
 @contextmanager
 def transaction(url: str) -> Iterator[psycopg.Connection]:
-    """On a connection of its own. Whoever waits for others here fails instead."""
+    """A transaction on its own connection. A statement that would wait for a lock fails."""
     with psycopg.connect(url, options="-c statement_timeout=10s") as connection:
         yield connection

@@ -1,4 +1,4 @@
-"""What must hold for names with one owner each; each scenario raises where it does not."""
+"""Scenarios for names with one owner each; a scenario raises if the name has two owners or an answer is wrong."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from support.postgres import execute
 
 
 def claimed(url: str, lock: NameLock, name: str | None, owner: str, resource: str | None = None) -> Answer:
-    """In a transaction of its own, committed."""
+    """Claim in a transaction of its own, which is committed."""
     with transaction(url) as connection:
         return lock.claim(connection, name, owner, resource or f"resource of {owner}")
 
@@ -28,7 +28,7 @@ def the_owner_is_named(url: str, lock: NameLock) -> None:
 
 
 def the_transaction_goes_on_after_a_refusal(url: str, lock: NameLock) -> None:
-    """So that whoever asked is answered there and then, and that can be recorded."""
+    """The caller can answer at once and record the refusal in the same transaction."""
     execute(url, "CREATE TABLE answers (answer text)")
     assert claimed(url, lock, "mydb", "A") == YOURS
     with transaction(url) as connection:
@@ -38,7 +38,7 @@ def the_transaction_goes_on_after_a_refusal(url: str, lock: NameLock) -> None:
 
 
 def every_name_has_one_owner(url: str, lock: NameLock) -> None:
-    """Also one that looks as if it had been marked."""
+    """Also a name that looks as if it were marked."""
     assert claimed(url, lock, "undeleted1", "A") == YOURS
     assert claimed(url, lock, "undeleted1", "B") != YOURS
 
@@ -100,4 +100,4 @@ SCENARIOS: dict[Callable[[str, NameLock], None], type[Exception]] = {
     what_is_no_name_is_refused: AssertionError,
     the_history_stays: AssertionError,
 }
-"""And how rows that are to lock names fail in each."""
+"""The failure of rows that lock names, by scenario."""

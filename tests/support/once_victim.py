@@ -1,4 +1,4 @@
-"""A process that takes effect under a key and dies before that is recorded.
+"""A process that takes effect under a key and dies before the effect is recorded.
 
 python -m support.once_victim URL MODE     one of MODES
 """
@@ -23,7 +23,7 @@ Mode = Literal["again", "raise", "inside"]
 
 
 async def charge(connection: psycopg.AsyncConnection[Any], dies: bool) -> int:
-    """What counts is when the connection commits: at once, or with the transaction that it is in."""
+    """The effect counts when the connection commits: at once, or with its transaction."""
     await connection.execute(INSERT, [os.getpid()])
     if dies:
         os.kill(os.getpid(), SIGKILL)

@@ -1,4 +1,4 @@
-"""Programs run by somebody who is not root."""
+"""Programs run by an ordinary user, not by root."""
 
 import os
 import pwd
@@ -14,7 +14,7 @@ import interlock
 
 
 def run_as_ordinary_user(program: str, *arguments: Path) -> str:
-    """What it prints if somebody who is not root runs it, in an empty environment and without a home."""
+    """The output of the program, run by an ordinary user in an empty environment and without a home directory."""
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
     packages = {str(Path(module.__file__ or "").parents[1]) for module in (interlock, cryptography, asyncpg)}
     done = subprocess.run(
@@ -32,7 +32,7 @@ def run_as_ordinary_user(program: str, *arguments: Path) -> str:
 
 
 def _python_for_all() -> str:
-    """An interpreter like ours that everybody may run; ours may be in root's home."""
+    """A Python of the same version that every user may run; the tests' own may be in root's home."""
     version = "{}.{}".format(*sys.version_info)
     candidates = [f"/usr/bin/python{version}", f"/usr/local/bin/python{version}"]
     found = sys.executable if os.geteuid() else next(filter(os.path.exists, candidates), None)

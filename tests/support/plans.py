@@ -1,4 +1,4 @@
-"""How long the server expects its statements to take, those inside functions among them.
+"""The expected cost of statements, including those inside functions, by the server's planner.
 
 What looks long to it is compiled first (`jit`, which is on by default), each time: 100 ms for what takes half of one.
 """
@@ -18,10 +18,10 @@ _COST = re.compile(r"\.\.(\d+\.\d+) rows=")
 
 
 class Plans(list[str]):
-    """Of statements that were run, as PostgreSQL explains them."""
+    """The plans of executed statements, as EXPLAIN prints them."""
 
     def too_long(self, connection: "psycopg.Connection[Any]") -> list[str]:
-        """Those that the server would compile, if it can."""
+        """The plans that the server would compile, if it can."""
         limit = connection.execute("SELECT current_setting('jit_above_cost')::float8").fetchone()
         assert limit is not None
         return [plan for plan in self if max(map(float, _COST.findall(plan)), default=0.0) > limit[0]]
@@ -29,7 +29,7 @@ class Plans(list[str]):
 
 @contextmanager
 def plans(connection: "psycopg.Connection[Any]") -> Iterator[Plans]:
-    """Of everything that the connection does in the block. Its role has to be a superuser."""
+    """The plans of all statements of the connection in the block. Its role has to be a superuser."""
     found = Plans()
 
     def note(said: psycopg.errors.Diagnostic) -> None:

@@ -18,7 +18,7 @@ PoolMode = Literal["transaction", "session", "statement"]
 
 @contextmanager
 def pooled(url: str, mode: PoolMode, *, pool_size: int = 20, in_turn: bool = False) -> Iterator[str]:
-    """A URL that leads to the database of `url` through a pooler in that mode, with that many sessions behind it.
+    """A URL to the database of `url` through a pooler in that mode, with so many server sessions.
 
     `in_turn` if it is to take the one that was idle for longest; else it takes the one that was used last.
     """

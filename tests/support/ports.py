@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def nobodys_port() -> Iterator[int]:
-    """One on which connections are refused, and which nobody else is given meanwhile."""
+def closed_port() -> Iterator[int]:
+    """A port that refuses connections and that no other process is given meanwhile."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]

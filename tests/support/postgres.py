@@ -1,4 +1,4 @@
-"""Databases for tests: one cluster a run, and a fresh database a test, cloned from a template."""
+"""Databases for tests: one cluster per run, and a new database per test, cloned from a template."""
 
 import itertools
 import os
@@ -22,13 +22,13 @@ from support.components import required
 _numbers = itertools.count(1)
 _kept = threading.local()
 
-# Tests lose nothing when the machine does, and most of a test's time would be the disk's.
+# The data of tests need not survive a crash, and waiting for the disk would take most of the time.
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
 
 
 @contextmanager
 def open_directory(prefix: str) -> Iterator[Path]:
-    """A directory that the user who runs PostgreSQL can enter, even if we are root and our own are closed to it."""
+    """A directory that PostgreSQL's system user can enter, even if root runs the tests."""
     path = Path(tempfile.mkdtemp(prefix=prefix, dir=_roomiest()))
     path.chmod(0o755)
     try:
@@ -38,7 +38,7 @@ def open_directory(prefix: str) -> Iterator[Path]:
 
 
 def _roomiest() -> str:
-    """Memory, where there is a gigabyte of it to spare: a database is cloned in 20 ms there, and in 300 on a disk."""
+    """A directory in memory if a gigabyte is free: a database is cloned in 20 ms there, and in 300 ms on a disk."""
     memory = "/dev/shm"
     try:
         room = os.statvfs(memory)
@@ -63,7 +63,7 @@ def running_cluster(settings: Mapping[str, str] = QUICK) -> Iterator[Cluster]:
 
 
 def _make_logins_cheap(url: str) -> None:
-    """Thousands of connections are made, and most of what one costs is to derive its key from the password."""
+    """Reduce the cost of logins: a run opens thousands of connections, and deriving a key from the password is slow."""
     with psycopg.connect(url, autocommit=True) as connection:
         if connection.info.server_version >= 160000:
             connection.execute("SET scram_iterations = 1")
@@ -72,12 +72,12 @@ def _make_logins_cheap(url: str) -> None:
 
 
 def on_database(url: str, database: str) -> str:
-    """The same server, another database."""
+    """The URL of another database on the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))
 
 
 def execute(url: str, statement: str | sql.Composed, *args: Any) -> list[tuple[Any, ...]]:
-    """One statement, committed, on a connection of its own or, among `kept_connections`, on the one to that URL."""
+    """Run one statement and commit, on a new connection or, inside `kept_connections`, on the persistent one."""
     kept: dict[str, psycopg.Connection] | None = getattr(_kept, "connections", None)
     if kept is None:
         with psycopg.connect(url, autocommit=True) as connection:
@@ -85,10 +85,10 @@ def execute(url: str, statement: str | sql.Composed, *args: Any) -> list[tuple[A
     if url in kept:
         try:
             return _rows(kept[url], statement, args)
-        except psycopg.OperationalError:  # perhaps because the server has ended the session since the last time
+        except psycopg.OperationalError:  # the server may have ended the session since its last use
             if not kept[url].broken:
                 raise
-    kept[url] = psycopg.connect(url, autocommit=True, prepare_threshold=None)  # the URL may be a pooler's
+    kept[url] = psycopg.connect(url, autocommit=True, prepare_threshold=None)  # the URL may be that of a pooler
     return _rows(kept[url], statement, args)
 
 
@@ -99,7 +99,7 @@ def _rows(connection: psycopg.Connection, statement: str | sql.Composed, args: S
 
 @contextmanager
 def kept_connections() -> Iterator[None]:
-    """What this thread executes meanwhile costs no new connection each time: that is most of what it takes."""
+    """Inside the block `execute` reuses connections in this thread, which saves most of its time."""
     before = getattr(_kept, "connections", None)
     mine: dict[str, psycopg.Connection] = {}
     _kept.connections = mine
@@ -113,7 +113,7 @@ def kept_connections() -> Iterator[None]:
 
 @contextmanager
 def fresh_database(server_url: str, template: str, administrator: psycopg.Connection | None = None) -> Iterator[str]:
-    """`administrator` is a connection that is at hand; without one, two are made."""
+    """`administrator` is an open connection; without it, two are opened."""
 
     def order(statement: sql.Composed) -> None:
         if administrator is None:
@@ -131,7 +131,7 @@ def fresh_database(server_url: str, template: str, administrator: psycopg.Connec
 
 
 def make_template(server_url: str) -> str:
-    """A database with Interlock's schema, to clone from."""
+    """Create the database with Interlock's schema that tests clone."""
     execute(server_url, sql.SQL("CREATE DATABASE {}").format(sql.Identifier("interlock_template")))
     execute(on_database(server_url, "interlock_template"), whole_schema("interlock"))
     return "interlock_template"

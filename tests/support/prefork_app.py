@@ -1,4 +1,4 @@
-"""A service for a server that loads it once and forks its workers, as ``gunicorn --preload`` does.
+"""A service for a server that loads it once and then forks its workers, like ``gunicorn --preload``.
 
 It has used its leases before the fork, and the server's first process goes on holding one.
 """
@@ -27,7 +27,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., object]) 
 
 
 def count() -> int:
-    """Read and written by one at a time, or the counter is not what it should be."""
+    """Read and write the counter, by one process at a time; otherwise counts would be lost."""
     with counting as grant, psycopg.connect(URL) as connection:
         grant.guard(connection)
         [[value]] = connection.execute("SELECT value FROM counter")

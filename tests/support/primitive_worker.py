@@ -1,4 +1,4 @@
-"""One process of several that elect a leader, share slots, run something once or periodically; made to be killed.
+"""One of several processes that elect a leader, share slots, or run something once or periodically; tests kill them.
 
     python -m support.primitive_worker JOB
 
@@ -36,7 +36,7 @@ EFFECTS = "CREATE TABLE effect (position bigserial PRIMARY KEY, process text, ph
 
 @dataclass(frozen=True)
 class Job:
-    """`kind` is one of `KINDS`; `number` is that of slots, or of runs that are made up for."""
+    """`kind` is one of `KINDS`; `number` is the number of slots, or of runs to catch up."""
 
     kind: str
     url: str
@@ -66,14 +66,14 @@ class Worker:
         return self._process.poll() is None
 
     def kill(self) -> float:
-        """The answer is when that was, on the clock that all share."""
+        """Kill the worker. Returns the time, on the clock that all processes share."""
         at = boottime()
         self._process.send_signal(SIGKILL)
         self._process.wait()
         return at
 
     def stop(self) -> str:
-        """What it complained of, if it did."""
+        """Its standard error."""
         self._process.kill()
         self._process.wait()
         self._complaints.seek(0)
@@ -83,7 +83,7 @@ class Worker:
 
 
 class Team:
-    """So many workers of one kind, of which those that are killed are replaced."""
+    """Workers of one kind. Killed ones are replaced."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -131,7 +131,7 @@ def team(job: Job, count: int) -> Iterator[Team]:
 
 
 class Notes:
-    """What a worker does with a grant is noted down."""
+    """Records a worker's events with a grant."""
 
     def __init__(self, job: Job) -> None:
         self.recorder = Recorder(Path(job.directory), job.process)
@@ -154,7 +154,7 @@ async def lead(job: Job, locks: AsyncInterlock) -> None:
 
 
 async def share(job: Job, locks: AsyncInterlock) -> None:
-    """One after the other: a process that holds a slot does not wait for the next."""
+    """Acquires one slot at a time."""
     notes = Notes(job)
     while True:
         grant = await locks.lease(job.name, ttl=job.ttl, slots=job.number).acquire()
@@ -178,7 +178,7 @@ async def read_or_write(job: Job, locks: AsyncInterlock) -> None:
 
 
 async def run_once(job: Job, locks: AsyncInterlock) -> None:
-    """Begins, and takes effect when the test says so."""
+    """Begins, and takes effect when the test allows it."""
 
     async def work() -> str:
         async with await psycopg.AsyncConnection.connect(job.url, autocommit=True) as connection:

@@ -1,4 +1,4 @@
-"""Which process runs which test, and in which order: pytest-xdist asks here.
+"""The distribution of tests over the processes of pytest-xdist, and their order.
 
 Tests are given out one by one, so that nobody is left with a pile of long ones. Those of a file that shares something,
 a server mostly, stay together: it is made once, and not by each process.

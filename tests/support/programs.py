@@ -10,7 +10,7 @@ from pathlib import Path
 
 INTERLOCK = str(Path(sys.executable).parent / "interlock")
 
-# What the machine's own user has set must not leak into the tests.
+# The settings of the user who runs the tests must not affect them.
 _OWN_SETTINGS = {"INTERLOCK_PG_BIN"}
 
 
@@ -24,20 +24,20 @@ def environment(url: str | None = None, **more: str) -> dict[str, str]:
 
 
 def interlock(*args: str, url: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run to its end; what it said and its status are in the answer."""
+    """Run the command to its end. Returns its output and exit status."""
     return subprocess.run(
         [INTERLOCK, *args], env=environment(url, **env), capture_output=True, text=True, timeout=50, check=False
     )
 
 
 def invocation(*args: str, ignoring: str = "") -> list[str]:
-    """The command line, by a shell that ignores these signals, as of a job in the background: ``INT HUP``."""
+    """The command, started by a shell that ignores these signals, such as ``INT HUP`` for a background job."""
     shell = ["sh", "-c", f"trap '' {ignoring}; exec \"$@\"", "sh"] if ignoring else []
     return [*shell, INTERLOCK, *args]
 
 
 class Program:
-    """An `interlock` that runs while the test goes on, in a process group of its own."""
+    """A running `interlock`, in a process group of its own."""
 
     def __init__(self, *args: str, env: Mapping[str, str], ignoring: str = "") -> None:
         self.process = subprocess.Popen(
@@ -58,7 +58,7 @@ class Program:
         self.process.send_signal(signum)
 
     def end(self) -> tuple[int, str, str]:
-        """Wait for its own end: exit status, standard output, standard error."""
+        """Wait until it ends by itself. Returns exit status, standard output and standard error."""
         output, error = self.process.communicate(timeout=50)
         return self.process.returncode, output, error
 

@@ -39,7 +39,7 @@ def protected_anew(url: str) -> Grant:
 
 
 def committed(connection: psycopg.Connection) -> str:
-    """The code that COMMIT fails with, or `committed`."""
+    """The SQLSTATE with which COMMIT fails, or `committed`."""
     try:
         connection.commit()
     except psycopg.Error as error:
@@ -48,7 +48,7 @@ def committed(connection: psycopg.Connection) -> str:
 
 
 def begin(connection: psycopg.Connection, level: str = "READ COMMITTED") -> None:
-    """A transaction that sees the database as it is now."""
+    """Begin a transaction whose snapshot is taken now."""
     connection.execute(f"SET TRANSACTION ISOLATION LEVEL {level}")
     connection.execute("SELECT count(*) FROM notes")
 
@@ -60,7 +60,7 @@ def claim(connection: psycopg.Connection, grant: Grant, *, for_the_session: bool
 
 @contextmanager
 def claiming(url: str, grant: Grant) -> Iterator[psycopg.Connection]:
-    """A session in which a claim was left, for all of its transactions."""
+    """A session with a claim that applies to all of its transactions."""
     with psycopg.connect(url) as connection:
         claim(connection, grant, for_the_session=True)
         connection.commit()
@@ -71,7 +71,7 @@ def claiming(url: str, grant: Grant) -> Iterator[psycopg.Connection]:
 
 @contextmanager
 def guarded_by_others(url: str, grant: Grant, others: int) -> Iterator[None]:
-    """Open transactions of others that guard the same lease: the row's locks are then those of a group."""
+    """Open transactions of other sessions with the guard of the same lease: the row lock is then a multixact."""
     with ExitStack() as stack:
         for _ in range(others):
             guard(stack.enter_context(begun(url)), grant)
@@ -125,7 +125,7 @@ def each_table_has_its_own_guard(url: str) -> None:
 
 
 def guards_after_a_savepoint_open_nothing(url: str) -> None:
-    """Not even in a transaction that goes on after a rollback to it."""
+    """Also in a transaction that continues after a rollback to the savepoint."""
     for level in LEVELS:
         for others in (0, 1, 2):
             grant = protected_anew(url)
@@ -141,7 +141,7 @@ def guards_after_a_savepoint_open_nothing(url: str) -> None:
 
 
 def rows_of_savepoints_commit(url: str) -> None:
-    """Released, open at COMMIT, or rolled back beside others that count."""
+    """The savepoint is released, open at COMMIT, or rolled back beside others that count."""
     for level in LEVELS:
         for others in (0, 1, 2):
             grant = protected_anew(url)
@@ -224,7 +224,7 @@ def claims_with_anothers_token_open_nothing(url: str) -> None:
 
 
 def claims_beside_others_open_nothing(url: str) -> None:
-    """The locks of others are good to the end of their transactions, and of no other."""
+    """A lock of another transaction counts until that transaction ends."""
     for others in (1, 2):
         grant = protected_anew(url)
         with begun(url) as connection, guarded_by_others(url, grant, others):
@@ -236,7 +236,7 @@ def claims_beside_others_open_nothing(url: str) -> None:
 
 
 def a_claim_of_an_older_grant_gives_way(url: str) -> None:
-    """To the guard of the newer one, in the transactions that call it."""
+    """A claim yields to the guard of a newer grant in transactions that call it."""
     stale = protected_anew(url)
     with claiming(url, stale) as connection:
         robbed(stale)
@@ -251,7 +251,7 @@ def a_claim_of_an_older_grant_gives_way(url: str) -> None:
 
 
 def checked_early_it_keeps_thieves_out(url: str) -> None:
-    """And lets the holder's renewals pass."""
+    """The holder's renewals are not blocked."""
     grant = protected_anew(url)
     with claiming(url, grant) as connection:
         begin(connection)
@@ -264,7 +264,7 @@ def checked_early_it_keeps_thieves_out(url: str) -> None:
 
 
 def checked_early_after_a_savepoint_it_is_checked_again(url: str) -> None:
-    """A rollback to it takes the lock back, and leaves the rows from before it."""
+    """A rollback to the savepoint undoes the lock, and keeps the rows from before it."""
     for level in LEVELS:
         for others in (0, 1, 2):
             grant = protected_anew(url)

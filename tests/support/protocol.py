@@ -1,4 +1,4 @@
-"""A client of the SQL protocol that is one session and nothing else, and ways to stop it between two statements."""
+"""A client of the SQL protocol, which is a single session, and ways to stop it between two statements."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,13 +40,13 @@ _DEFINITION = """
 _STOP = 1229737100
 
 JUST_QUEUED = {"function": "acquire_v1", "before": "IF EXISTS (SELECT FROM interlock.lease l"}
-"""For `stopped`: in the queue, and not sure yet that the lease is still held."""
+"""For `stopped`: the waiter is in the queue and has not checked yet that the lease is still held."""
 LISTENER = 7
-"""The listener's number of a session that hears for all who wait in a test."""
+"""The listener number of a session that receives the notifications of all waiters in a test."""
 
 
 class Answer(NamedTuple):
-    """What came of asking for a lease."""
+    """The answer to an acquire."""
 
     name: str
     grant_id: UUID
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 
 class HandedOn(NamedTuple):
-    """What came of handing a lease on."""
+    """The answer to a release that hands the lease over."""
 
     status: str
     offered: UUID | None
@@ -72,7 +72,7 @@ class HandedOn(NamedTuple):
 
 
 class Client:
-    """A session in autocommit. `who` is what it is called, as a session and as a holder."""
+    """A session in autocommit. `who` is its application name and its name as a holder."""
 
     def __init__(self, url: str, who: str = "client", *, options: str | None = None) -> None:
         self.who = who
@@ -115,7 +115,7 @@ class Client:
     def wait(
         self, name: str, *, listener: int | None = None, grant_id: UUID | None = None, direct: bool = False
     ) -> Answer:
-        """Queue for it. `direct`: the holder may hand it on without our asking again."""
+        """Enter the queue. `direct`: the holder may hand the lease over without another request of this client."""
         return self.ask(name, wait=True, listener=listener, grant_id=grant_id, direct=direct)
 
     def acquire(self, name: str, *, ttl: float = 30) -> Answer:
@@ -141,7 +141,7 @@ class Client:
         return str(self.run("SELECT status FROM interlock.renew_v1(%s, %s, %s, %s)", *grant.triple, ttl)[0][0])
 
     def renew_many(self, grants: Sequence[Answer], *, ttl: float = 30) -> tuple[list[int], list[int]]:
-        """The places, from 1, of those that were lost, and of those that were locked."""
+        """The positions, from 1, of grants that were lost, and of those that were locked."""
         names, tokens, grant_ids = columns(grants)
         [[lost, locked]] = self.run(RENEW_MANY, tokens, grant_ids, names, [ttl] * len(grants))
         return lost or [], locked or []
@@ -166,16 +166,16 @@ class Client:
         return self.run("SELECT * FROM interlock.break_v1(%s, %s, %s, 'a test', 'tester')", name, immediate, terminate)
 
     def listen(self, listener: int) -> None:
-        """Be the session that shows that `listener` lives. It may ask for nothing: its own lock does not stop it."""
+        """Hold the lock that shows that `listener` lives, in a session that requests no leases: its own lock does not block it."""
         assert self.run("SELECT interlock.listen_v1(%s)", listener) == [(True,)]
         self.run(f"LISTEN interlock_{listener}")
 
     def heard(self) -> list[UUID | None]:
-        """What it was told since it last looked. Whatever was committed before that has been told. None: given up."""
+        """The notifications committed since the last call. None if the listener was given up."""
         return [UUID(words.split()[0]) if words else None for words in self.heard_words()]
 
     def heard_words(self) -> list[str]:
-        """The same as it was said: with what somebody was handed."""
+        """The same as raw payloads, with the grants that were handed over."""
         self.run("SELECT 1")
         return [notice.payload for notice in self.connection.notifies(timeout=0)]
 
@@ -185,7 +185,7 @@ def columns(grants: Sequence[Answer]) -> tuple[list[str], list[int], list[UUID]]
 
 
 def queue(url: str, name: str) -> list[tuple[UUID, bool]]:
-    """Everyone who is in the table, dead or alive, and whether it was told that it is its turn."""
+    """All waiters in the table, dead or alive, and whether each was notified of its turn."""
     return [(grant_id, offered) for grant_id, offered in execute(url, _QUEUE, name)]
 
 
@@ -195,7 +195,7 @@ def is_blocked(url: str, client: Client) -> bool:
 
 @contextmanager
 def meanwhile(url: str, client: Client, work: Callable[[], T], *, blocked: bool = True) -> Iterator["Future[T]"]:
-    """`work` of that client in a thread: it waits for a lock when the body begins, or is done unless `blocked`.
+    """Run `work` of that client in a thread. When the body begins it waits for a lock, or is done if not `blocked`.
 
     It has ended after the body.
     """
@@ -205,12 +205,12 @@ def meanwhile(url: str, client: Client, work: Callable[[], T], *, blocked: bool 
             eventually(lambda: is_blocked(url, client) or (not blocked and future.done()))
             yield future
         except BaseException:
-            client.connection.cancel()  # or the thread, and whoever waits for it, would wait for ever
+            client.connection.cancel()  # otherwise the thread, and its waiters, would wait without limit
             raise
 
 
 def rewrite(url: str, function: str, old: str, new: str, *, everywhere: bool = False) -> None:
-    """In this database the body of that function has `new` where it had `old`, the first time or `everywhere`."""
+    """Replace `old` by `new` in the body of that function in this database, once or `everywhere`."""
     [[definition]] = execute(url, _DEFINITION, function)
     body = str(definition).replace('"interlock".', "interlock.")
     assert old in body, f"{function} has no {old!r}"
@@ -218,7 +218,7 @@ def rewrite(url: str, function: str, old: str, new: str, *, everywhere: bool = F
 
 
 def counted(client: Client, counter: str, work: Callable[[], object]) -> int:
-    """By how much the work raises what that statement tells."""
+    """The difference that the work makes to the result of the statement."""
     with client.connection.transaction():
         [[before]] = client.run(counter)
         work()
@@ -227,7 +227,7 @@ def counted(client: Client, counter: str, work: Callable[[], object]) -> int:
 
 
 def stop_at(url: str, client: Client, function: str, condition: str, *, of: str = "") -> None:
-    """From now on that client stops there in the middle of a statement, while somebody has the advisory lock 1.
+    """From now on that client stops at this point in the middle of a statement while the advisory lock 1 is held.
 
     `of`: a column that the condition is about, so that neither is looked at without the other. Of two conditions the
     one that costs less is looked at first.
@@ -250,11 +250,11 @@ class Stopped(Generic[T]):
 
 @contextmanager
 def stopped(url: str, client: Client, work: Callable[[], T], *, function: str, before: str) -> Iterator[Stopped[T]]:
-    """`work` of that client in a thread, where it stops before that piece of that function, until the body's end."""
+    """Run `work` of that client in a thread. It stops before that part of the function until the end of the body."""
     stop = (
         f"IF pg_backend_pid() = {client.pid} THEN PERFORM set_config('lock_timeout', '0', true);"
         f" PERFORM pg_advisory_xact_lock_shared({_STOP});"
-        " PERFORM FROM pg_class LIMIT 0; END IF;\n"  # hears of functions that were replaced meanwhile, as the clock's
+        " PERFORM FROM pg_class LIMIT 0; END IF;\n"  # refreshes functions that were replaced, such as the clock
     )
     with psycopg.connect(url, autocommit=True) as keeper:
         keeper.execute("SELECT pg_advisory_lock(%s)", [_STOP])
@@ -269,7 +269,7 @@ def stopped(url: str, client: Client, work: Callable[[], T], *, function: str, b
 
 
 def note_commits(url: str) -> None:
-    """From now on the table `setting` tells what each commit that changed a lease waited for."""
+    """From now on the table `setting` has the `synchronous_commit` of each transaction that changed a lease."""
     execute(
         url,
         """

@@ -21,7 +21,7 @@ class Cable:
     def __init__(self, target: tuple[str, int]) -> None:
         self.delay = 0.0
         self.swallowed = 0
-        """How many bytes of replies were lost."""
+        """The number of lost reply bytes."""
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._state: State = "whole"
@@ -40,11 +40,11 @@ class Cable:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether something is on its way to the target, and held up here."""
+        """True if data for the target is held back here."""
         return any(connection.is_loaded for connection in list(self._connections))
 
     def lead_to(self, port: int) -> None:
-        """From now on: whoever connects comes out there, or is turned away if nobody listens."""
+        """From now on connections lead to that target, or are refused if it does not listen."""
         self._target = (self._target[0], port)
 
     def cut(self) -> None:
@@ -64,7 +64,7 @@ class Cable:
             connection.join()
 
     def pause(self, seconds: float) -> bool:
-        """Whether the cable is still there after that time."""
+        """Wait for that time. True if the connection still exists then."""
         return not self._closing.wait(seconds)
 
     def _accept(self) -> None:
@@ -94,14 +94,14 @@ class _Connection:
         self._thread.join()
 
     def _relay(self) -> None:
-        with self._near, self._far, suppress(OSError):  # an end that was reset is as good as closed
+        with self._near, self._far, suppress(OSError):  # a reset end counts as closed
             while self._wait_while("cut") and not (self._is_spoilt and self._cable.state == "whole"):
                 for end in select.select([self._near, self._far], [], [], _LOOK_EVERY)[0]:
                     if not self._pass_on(end):
                         return
 
     def _pass_on(self, end: socket.socket) -> bool:
-        """Whether there is more to come after what `end` has sent."""
+        """Pass on the data that `end` has sent. True if more can follow."""
         data = end.recv(65536)
         self._is_in_hand = end is self._near and bool(data)
         if not self._cable.pause(self._cable.delay) or not self._wait_while("cut"):
@@ -118,11 +118,11 @@ class _Connection:
     def _swallow(self, data: bytes) -> None:
         self._is_spoilt = True
         self._cable.swallowed += len(data)
-        if not data:  # the far end has closed: that is not told either
+        if not data:  # the far end has closed, which is lost too
             self._wait_while("swallowing")
 
     def _wait_while(self, state: State) -> bool:
-        """Whether the cable is still there when it is in another state."""
+        """Wait for another state of the cable. True if the connection still exists then."""
         while self._cable.state == state:
             if not self._cable.pause(_LOOK_EVERY):
                 return False
@@ -131,7 +131,7 @@ class _Connection:
 
 @contextmanager
 def cable_to(url: str) -> Iterator[tuple[Cable, str]]:
-    """A cable to the server of `url`, and the same URL through it."""
+    """A cable to the server of `url`, and the URL that leads through it."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None

@@ -1,4 +1,4 @@
-"""A person, or a service in another language, at the real psql: leases by the SQL functions alone."""
+"""The real psql as an operator, or a service in another language, uses it: leases by the SQL functions alone."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ class Grant:
 
 
 class Psql:
-    """One session, for one command after the other. An error is an answer: it begins with ERROR, and its SQLSTATE."""
+    """One session, for one command after the other. An error is an answer that begins with ERROR and its SQLSTATE."""
 
     def __init__(self, url: str) -> None:
         pg_bin = os.environ.get("INTERLOCK_PG_BIN")
@@ -55,7 +55,7 @@ class Psql:
         self._process.communicate()
 
     def run(self, command: str) -> list[str]:
-        """What it says to that, line by line. Notifications that came meanwhile are told in the end."""
+        """The lines of its answer. Notifications that came meanwhile are at the end."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(f"{command.strip().rstrip(';')};\n\\echo {_END}\n")
@@ -99,7 +99,7 @@ class Psql:
         return self._rows(f"SELECT status FROM interlock.release_v1({grant.triple})")[0][0]
 
     def write(self, grant: Grant, statement: str) -> list[str]:
-        """In a transaction under the guard; what comes after an error is ignored by the server."""
+        """Write in a transaction under the guard. After an error the server ignores the rest of the transaction."""
         return self.run(f"BEGIN; SELECT interlock.guard_v1({grant.triple}); {statement}; COMMIT")
 
     def _rows(self, query: str) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Troubles that reveal what is broken. Each goes on for ever: with one more `next` the trouble has come once more.
+"""Disturbances that reveal broken leases. Each is an endless iterator that causes its disturbance once per `next`.
 
 To sound leases they do nothing, and to those of `support.broken_leases` something that the judge finds.
 """
@@ -30,7 +30,7 @@ def nothing_happens(crew: Crew) -> Iterator[None]:
 
 
 def a_holder_stands_still(crew: Crew) -> Iterator[None]:
-    """For longer than the ttl, inside its guarded transaction; then it goes on where it was."""
+    """A holder is suspended inside its guarded transaction for longer than the ttl; then it continues."""
     crew.hire(3, dwell=0.3)
     crew.go_on(1)
     while True:
@@ -40,7 +40,7 @@ def a_holder_stands_still(crew: Crew) -> Iterator[None]:
 
 
 def a_guard_outlasts_the_ttl(crew: Crew) -> Iterator[None]:
-    """And nothing else happens: nobody has a reason to lose its lease."""
+    """A guarded transaction is longer than the ttl. No holder has a reason to lose its lease."""
     crew.hire(2, ttl=4.0, dwell=4.5)
     while True:
         crew.go_on(1)
@@ -48,12 +48,12 @@ def a_guard_outlasts_the_ttl(crew: Crew) -> Iterator[None]:
 
 
 def the_answer_to_a_release_is_lost(crew: Crew) -> Iterator[None]:
-    """So it is sent again, when the same process has the lease anew."""
+    """The release is sent again, when the same process has acquired the lease again."""
     (name,) = crew.names
     with cable_to(crew.url) as (cable, through):
         crew.hire(url=through, ledger_url=crew.url, linger=0.6, variant="always acquiring")
         while True:
-            crew.go_on(2)  # twice, so that there is a connection to release by
+            crew.go_on(2)  # twice, so that there is an open connection for the release
             cable.swallow_replies()
             crew.wait_for(lambda: not execute(crew.url, _HELD, name))
             cable.restore()
@@ -62,7 +62,7 @@ def the_answer_to_a_release_is_lost(crew: Crew) -> Iterator[None]:
 
 
 def answers_are_slow(crew: Crew, variant: str = "") -> Iterator[None]:
-    """Slower than the margin allows for; renewals take too long, too."""
+    """Answers are slower than the margin allows; renewals are too late as well."""
     with cable_to(crew.url) as (cable, through):
         crew.hire(url=through, ledger_url=crew.url, linger=2.0, variant=variant)
         crew.hire(2)
@@ -79,7 +79,7 @@ def answers_are_slow_to_one_who_trusts_from_receipt(crew: Crew) -> Iterator[None
 
 
 def a_crash_after_renewals(crew: Crew, server: Cluster) -> Iterator[None]:
-    """When the grant itself would be over without them; its holder is stopped, so that nobody tells it."""
+    """A crash when the grant would have expired without renewals. Its holder is suspended, so it is not notified."""
     (name,) = crew.names
     crew.hire(3, ttl=3.0, linger=4.5)
     while True:
@@ -91,7 +91,7 @@ def a_crash_after_renewals(crew: Crew, server: Cluster) -> Iterator[None]:
 
 
 def a_crash_after_a_grant(crew: Crew, server: Cluster) -> Iterator[None]:
-    """Before the holder has written anything, and so made the server write its log."""
+    """A crash before the holder has written anything, which would have synced the server's log."""
     crew.hire(3, ttl=3.0, dwell=0.5)
     while True:
         crew.go_on(1)

@@ -1,4 +1,4 @@
-"""What must hold where every step may be run again; each scenario raises where it does not."""
+"""Scenarios for steps that may run again; a scenario raises if a repetition has another effect."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -108,7 +108,7 @@ def two_events_at_one_time_are_two(writes: Writes, connection: psycopg.Connectio
 
 
 def the_database_itself_refuses_what_was_not_declared(writes: Writes, connection: psycopg.Connection) -> None:
-    """From whichever program it comes."""
+    """The database refuses the transition, whichever program requests it."""
     writes.create(connection, "7", "A")
     for statement in ("UPDATE orders SET state = 'shipped'", "INSERT INTO orders VALUES ('8', 'A', 'paid')"):
         try:
@@ -135,4 +135,4 @@ CHECKLIST: dict[Scenario, type[CarelessWrites]] = {
     two_events_at_one_time_are_two: PlainInserts,
     the_database_itself_refuses_what_was_not_declared: CarelessWrites,
 }
-"""And which careless writes fail in each."""
+"""The failures of careless writes, by scenario."""

@@ -1,4 +1,4 @@
-"""The writes of a service whose every step may be run again, as two would do them: with Interlock, and without care.
+"""The writes of a service whose steps may run again, in two variants: with Interlock, and careless.
 
 The second is here to show that the scenarios would notice.
 """
@@ -27,7 +27,7 @@ ORDERS = Table("public.orders", owner="created_by")
 
 class Writes(Protocol):
     setup: str
-    """SQL that belongs to it."""
+    """The SQL that the variant needs."""
 
     def create(self, connection: psycopg.Connection, key: str, owner: str) -> object: ...
     def update(
@@ -60,7 +60,7 @@ class RepeatableWrites:
 
 
 class CarelessWrites:
-    """Each as it is written at first. A row that is there becomes whoever's comes; its time is when it is written."""
+    """The obvious statements. An existing row is taken over by the new owner, and its time is that of the write."""
 
     setup = "CREATE UNIQUE INDEX ON order_events (order_id, recorded_at)"
 
@@ -92,7 +92,7 @@ class CarelessWrites:
 
 
 class PlainInserts(CarelessWrites):
-    """And what is there already is an error, or lost."""
+    """The obvious statements, in which an existing row is an error, or is lost."""
 
     def create(self, connection: psycopg.Connection, key: str, owner: str) -> object:
         return _run(connection, "INSERT INTO orders (id, created_by) VALUES (%s, %s)", key, owner)

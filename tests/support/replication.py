@@ -1,4 +1,4 @@
-"""A primary and its streaming standby, both of our own binaries.
+"""A primary and its streaming standby, both with Interlock's own binaries.
 
 The standby receives over a `Cable`. To fail over with a loss that is certain, the cable is cut: a commit after that is
 never sent on, whatever the primary is able to say before its end. Pausing the replay would not do, because the standby
@@ -22,14 +22,14 @@ from support.postgres import QUICK, execute, open_directory
 from support.proxy import Cable, cable_to
 from support.waiting import eventually
 
-# What a server answers to a commit has to be in its WAL: else losing it would prove nothing.
+# An acknowledged commit has to be in the WAL; otherwise its loss would prove nothing.
 LOGGING = QUICK | {"synchronous_commit": "on", "shared_buffers": "16MB"}
 _FOLLOWING = "SELECT state = 'streaming' AND sync_state = %s FROM pg_stat_replication"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """`primary` is the one that began as such, also when it is gone and the standby was promoted."""
+    """`primary` is the first primary, also after it is gone and the standby was promoted."""
 
     primary: Cluster
     standby: Cluster
@@ -39,19 +39,19 @@ class Pair:
 
     @property
     def url(self) -> str:
-        """Both servers; the client is to find the one that it can write to."""
+        """A URL with both servers, with which a client finds the one that accepts writes."""
         return whichever_takes_writes(self.primary_url, self.standby_url)
 
     def freeze(self) -> None:
-        """From here on the standby gets nothing: a commit is lost with the primary or, if synchronous, does not end."""
+        """Let the standby receive nothing: a commit is lost with the primary or, if synchronous, does not return."""
         self.link.cut()
 
     def wait_caught_up(self) -> None:
-        """Return when the standby shows all that the primary has committed until now, on disk there or not."""
+        """Return when the standby shows all commits of the primary so far, synced or not."""
         wait_caught_up(self.standby_url, self.primary_url)
 
     def stop_primary(self, mode: Literal["fast", "immediate"] = "immediate") -> None:
-        """In mode `fast` it first gives its standby all that it has, and would wait for a frozen one."""
+        """In mode `fast` the primary first sends everything to its standby, and would wait for a frozen one."""
         self.primary.stop(mode)
 
     def promote(self) -> None:
@@ -59,26 +59,26 @@ class Pair:
 
 
 def whichever_takes_writes(first: str, *others: str) -> str:
-    """One URL for all of these servers, which have the same roles and databases."""
+    """One URL with all of these servers, which have the same roles and databases."""
     parts = urlsplit(first)
     netlocs = [parts.netloc, *(urlsplit(other).netloc.rpartition("@")[2] for other in others)]
     return urlunsplit(parts._replace(netloc=",".join(netlocs), query="target_session_attrs=read-write"))
 
 
 def wait_caught_up(url: str, with_url: str) -> None:
-    """Return when the standby of `url` shows all that the server of `with_url` has committed until now."""
+    """Return when the standby of `url` shows all commits of the server of `with_url` so far."""
     (position,) = execute(with_url, "SELECT pg_current_wal_insert_lsn()::text")[0]
     eventually(lambda: execute(url, "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", position)[0][0])
 
 
 def promote(url: str) -> None:
-    """Return when the standby of `url` can be written to."""
+    """Promote the standby of `url`. Returns when it accepts writes."""
     assert execute(url, "SELECT pg_promote(wait => true)") == [(True,)]
 
 
 @contextmanager
 def primary_and_standby(*, synchronous: bool) -> Iterator[Pair]:
-    """Both run, and the standby follows. If synchronous, a commit is acknowledged when the standby has it on disk."""
+    """A running primary with its standby. If synchronous, a commit is acknowledged when the standby has synced it."""
     with open_directory("interlock-pair-") as directory:
         binaries = binaries_for(directory)
         with running_server(directory / "primary", binaries) as primary:
@@ -92,14 +92,14 @@ def primary_and_standby(*, synchronous: bool) -> Iterator[Pair]:
 
 
 def binaries_for(directory: Path) -> Binaries:
-    """Those that whoever runs the servers in `directory` can run."""
+    """The binaries that the owner of `directory` can run."""
     pg_bin = os.environ.get("INTERLOCK_PG_BIN")
     return within_reach(find_binaries(Path(pg_bin) if pg_bin else None), account_for(), directory)
 
 
 @contextmanager
 def running_server(root: Path, binaries: Binaries, settings: Mapping[str, str] = LOGGING) -> Iterator[Cluster]:
-    """Made, if there is none yet."""
+    """Start a server; its cluster is created if there is none."""
     cluster = Cluster(root, port="free", tls=False, settings=settings, binaries=binaries)
     try:
         cluster.create()
@@ -110,7 +110,7 @@ def running_server(root: Path, binaries: Binaries, settings: Mapping[str, str] =
 
 
 def copy_cluster(original: Path, url: str, root: Path, binaries: Binaries) -> None:
-    """In `root` a cluster of ours that follows the server of `url`: the one in `original`, which runs."""
+    """Create in `root` a standby of the running server of `url`, whose cluster is `original`."""
     paths, account = ClusterPaths(root), account_for()
     paths.prepare(account)
     write_whole(paths.password, ClusterPaths(original).password.read_bytes(), account)
@@ -118,7 +118,7 @@ def copy_cluster(original: Path, url: str, root: Path, binaries: Binaries) -> No
 
 
 def back_up(url: str, data: Path, binaries: Binaries, *options: str) -> None:
-    """The data of the server of `url`, and what has to be replayed on them."""
+    """Copy the data of the server of `url`, and the WAL that has to be replayed on them."""
     account = account_for()
     make_private(data, account)
     always = (f"--pgdata={data}", f"--dbname={url}", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
@@ -134,5 +134,5 @@ def _follow(primary_url: str, *, synchronous: bool) -> None:
 
 
 def wait_followed(url: str, *, synchronous: bool = False) -> None:
-    """Return when one standby gets what the server of `url` writes."""
+    """Return when a standby receives the writes of the server of `url`."""
     eventually(lambda: execute(url, _FOLLOWING, "sync" if synchronous else "async") == [(True,)])

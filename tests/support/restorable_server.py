@@ -1,4 +1,4 @@
-"""A server that keeps a back-up and its WAL, and is put back to an earlier moment, at the address that it had.
+"""A server that keeps a backup and its WAL, and can be restored to an earlier moment at the same address.
 
 What an operator does: the data are replaced by the back-up, the archived WAL is replayed up to that moment, and the
 server goes on from there, on a timeline of its own.
@@ -26,15 +26,15 @@ class Restorable:
     _backup: Path
 
     def back_up(self) -> None:
-        """Once: `restore` uses it up."""
+        """Make the backup, which serves for one `restore`."""
         back_up(self.cluster.url(tcp=True), self._backup, binaries_for(self.cluster.root))
 
     def now(self) -> str:
-        """A moment to go back to: what was committed before is there then, and what is committed later is not."""
+        """A moment to restore: earlier commits exist after the restore, and later ones do not."""
         return str(execute(self.url, "SELECT clock_timestamp()::text")[0][0])
 
     def restore(self, moment: str) -> None:
-        """Return when it can be written to again."""
+        """Restore the server. Returns when it accepts writes again."""
         self._archive_all()
         self.cluster.stop("immediate")
         data = ClusterPaths(self.cluster.root).data
@@ -47,14 +47,14 @@ class Restorable:
         eventually(lambda: execute(self.url, "SELECT pg_is_in_recovery()") == [(False,)])
 
     def _archive_all(self) -> None:
-        """Also what was committed after the moment: that it is not replayed has to be the doing of the target."""
+        """Archive all WAL, also of commits after the moment: only the recovery target must exclude them."""
         [[last]] = execute(self.url, "SELECT pg_walfile_name(pg_switch_wal())")
         eventually(lambda: execute(self.url, "SELECT last_archived_wal >= %s FROM pg_stat_archiver", last) == [(True,)])
 
 
 @contextmanager
 def restorable_server() -> Iterator[Restorable]:
-    """It runs, with an empty database."""
+    """A running server with an empty database."""
     with open_directory("interlock-restorable-") as directory:
         archive = directory / "archive"
         make_private(archive, account_for())

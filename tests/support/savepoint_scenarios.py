@@ -1,4 +1,4 @@
-"""What happens between a guard and savepoints; see `guard_scenarios`."""
+"""Scenarios of guards and savepoints; see `guard_scenarios`."""
 
 from contextlib import ExitStack
 
@@ -16,14 +16,14 @@ def guards_after_a_savepoint_are_refused(url: str) -> None:
 
 
 def _one_is_refused(url: str, level: str, others: int) -> None:
-    """With other transactions that guard the same lease, and without."""
+    """With `others` transactions that carry the guard of the same lease."""
     grant = prepare(url)
     with begun(url, level) as connection, ExitStack() as stack:
         for _ in range(others):
             guard(stack.enter_context(begun(url)), grant)
         connection.execute("SAVEPOINT here")
         assert verdict(connection, grant) == "IL003", (level, others)
-        connection.execute("ROLLBACK TO here")  # which stands on, so a guard is refused again
+        connection.execute("ROLLBACK TO here")  # the savepoint remains, so a guard is refused again
         write(connection)
         assert verdict(connection, grant) == "IL003", (level, others)
     execute(url, "TRUNCATE interlock.lease")
@@ -54,7 +54,7 @@ def _one_outlasts(url: str, level: str, others: int) -> None:
 
 
 def guards_may_be_repeated(url: str) -> None:
-    """In a nested transaction of a caller that has it already, whoever else guards, and after renewals."""
+    """In a nested transaction of a guarded caller, beside other guarded transactions, and after renewals."""
     for level in LEVELS:
         for others in (0, 1, 2):
             grant = prepare(url)

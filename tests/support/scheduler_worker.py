@@ -1,4 +1,4 @@
-"""A replica with an APScheduler that fires only while it leads; made to be killed, stopped and let go on.
+"""A replica with an APScheduler that fires only while it leads; tests kill, suspend and continue it.
 
 python -m support.scheduler_worker JOB
 """
@@ -41,7 +41,7 @@ class Worker:
         self._job = job
         self._scheduler = Scheduler(locks=Interlock(job.url), name="nightly", ttl=job.ttl)
         self._fired = psycopg.connect(job.url, autocommit=True)
-        # The same ticks in all replicas, each to be made up for if it is not known to have been fired.
+        # All replicas have the same ticks, and catch up on a tick unless the record says that it was fired.
         ticks = {"seconds": job.interval, "start_date": datetime(2020, 1, 1, tzinfo=UTC)}
         self._scheduler.add_job(self._run, "interval", **ticks, coalesce=False, misfire_grace_time=60)
         self._scheduler.add_listener(self._note_fired, EVENT_JOB_SUBMITTED)
@@ -60,7 +60,7 @@ class Worker:
         term = self._scheduler.term
         if term is None:
             return
-        # Who is stopped in a guarded transaction finds that the server has ended it.
+        # After a suspension in a guarded transaction the server has terminated the session.
         with suppress(LeaseLost, psycopg.Error), psycopg.connect(self._job.url) as connection:
             for phase in ("begun", "done"):
                 with connection.transaction():

@@ -1,4 +1,4 @@
-"""Reading what a server is told of a password (RFC 5803)."""
+"""Checks the SCRAM verifier that is sent to a server instead of a password (RFC 5803)."""
 
 import base64
 import hashlib
@@ -7,7 +7,7 @@ import re
 
 
 def verifies(statement: str, password: str) -> bool:
-    """Whether the verifier in that statement is of that password."""
+    """True if the verifier in the statement is that of the password."""
     found = re.search(r"SCRAM-SHA-256\$(\d+):([^$]+)\$([^:]+):", statement)
     assert found is not None
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(found[2]), int(found[1]))

@@ -1,4 +1,4 @@
-"""A control plane that answers as it was told to, over real sockets, and remembers what it was asked."""
+"""A scripted control plane on real sockets: it gives the planned answers and records the requests."""
 
 import fcntl
 import json
@@ -22,7 +22,7 @@ PREFIX = "/api/v1"
 
 @dataclass(frozen=True)
 class Answer:
-    """`body`: JSON, or bytes as they are. `lost`: the request is taken, and the connection ends."""
+    """`body` is JSON data, or bytes as they are. `lost`: the connection ends after the request without an answer."""
 
     body: Any = None
     status: int = 200
@@ -42,7 +42,7 @@ class Asked:
 
 
 class ScriptedServer:
-    """Of the answers to a request the last one is given again and again. What nobody planned is a 404."""
+    """The last planned answer to a request is repeated. A request without a planned answer gets a 404."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -50,7 +50,7 @@ class ScriptedServer:
         self._answers: dict[str, list[Answer]] = {}
 
     def answers(self, line: str, *answers: Any) -> None:
-        """``GET /instances``; what is no Answer is the body of one."""
+        """Plan the answers to a request such as ``GET /instances``. A value that is no Answer is the body of one."""
         self._answers[line] = [one if isinstance(one, Answer) else Answer(one) for one in answers]
 
     def lines(self) -> list[str]:
@@ -69,7 +69,7 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Answer:
 
 @contextmanager
 def scripted_server(certificate: Path | None = None) -> Iterator[ScriptedServer]:
-    """`certificate`: a PEM file with a key, for one that speaks TLS."""
+    """`certificate` is a PEM file with a key, for a server with TLS."""
     script = ScriptedServer()
     with ThreadingHTTPServer(("127.0.0.1", 0), _handler(script)) as listener:
         listener.daemon_threads = True
@@ -89,7 +89,7 @@ def scripted_server(certificate: Path | None = None) -> Iterator[ScriptedServer]
 
 @contextmanager
 def listed(data_dir: Path, url: str, name: str = "one") -> Iterator[None]:
-    """In the files of a data directory, as a server that lives there is."""
+    """Announce the server in a data directory, as a running replica does."""
     (data_dir / "servers").mkdir(parents=True, exist_ok=True)
     private(data_dir / "api-key", KEY + "\n")
     file = private(data_dir / "servers" / f"{name}.json", json.dumps({"url": url, "pid": 1, "replica": name}))
@@ -109,7 +109,7 @@ def _handler(script: ScriptedServer) -> type[BaseHTTPRequestHandler]:
         def handle(self) -> None:
             try:
                 super().handle()
-            except OSError:  # the client went, as it does when it does not trust us
+            except OSError:  # the client disconnected, as after a certificate that it does not trust
                 self.close_connection = True
 
         def _take(self) -> None:

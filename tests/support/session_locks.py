@@ -1,4 +1,4 @@
-"""Session locks for tests, and a look at them from outside."""
+"""Session locks for tests, and their state in the database."""
 
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ from support.postgres import execute
 
 NAME = "feeds"
 QUICK = 2.0
-"""The shortest ttl."""
+"""The shortest ttl that is allowed."""
 
 _WITH_KEY = """
 SELECT pid FROM pg_locks
@@ -29,7 +29,7 @@ def connecting_to(url: str) -> Connect:
 
 
 def locks_at(url: str) -> Callable[..., AsyncSessionLock]:
-    """As the root object makes them: all that it makes go by one way to the database."""
+    """A factory of session locks, as in the root object: all its locks use the same URL."""
     way = connecting_to(url)
 
     def make(name: str = NAME, *, ttl: float = 10.0, schema: str = "interlock") -> AsyncSessionLock:
@@ -47,19 +47,19 @@ def line_key(name: str = NAME) -> AdvisoryKey:
 
 
 def holder(url: str, name: str = NAME) -> int | None:
-    """The server process that holds the lock."""
+    """The id of the server process that holds the lock."""
     pids = [pid for (pid,) in execute(url, _WITH_KEY, *lock_key(name))]
     assert len(pids) < 2
     return pids[0] if pids else None
 
 
 def in_line(url: str, name: str = NAME) -> list[int]:
-    """The server processes that stand in line, in no order."""
+    """The ids of the server processes that wait for the lock, in no particular order."""
     return [pid for (pid,) in execute(url, _WITH_KEY, *line_key(name))]
 
 
 def sessions(url: str) -> set[int]:
-    """All server processes of session locks."""
+    """The ids of all server processes of session locks."""
     return {pid for (pid,) in execute(url, f"SELECT pid FROM pg_stat_activity WHERE {_OURS}")}
 
 
@@ -68,12 +68,12 @@ def end(url: str, pid: int) -> None:
 
 
 def next_step_of(url: str, pid: int) -> object:
-    """When the waiter's present step began: it is another one as soon as this changes."""
+    """The time at which the waiter's current step began. It changes with each step."""
     return execute(url, "SELECT query_start FROM pg_stat_activity WHERE pid = %s", pid)[0][0]
 
 
 def is_midway(url: str, pid: int) -> bool:
-    """Whether the waiter is in the middle of a step."""
+    """True if the waiter is in the middle of a step."""
     since = "clock_timestamp() - query_start BETWEEN interval '150 ms' AND interval '250 ms'"
     return bool(execute(url, f"SELECT 1 FROM pg_stat_activity WHERE pid = %s AND state = 'active' AND {since}", pid))
 

@@ -1,4 +1,4 @@
-"""The signals that a process in the background is started to ignore."""
+"""The default actions of signals that background processes are started to ignore."""
 
 import signal
 from typing import Any

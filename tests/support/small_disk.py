@@ -1,4 +1,4 @@
-"""A disk that is soon full, with a place for instances on it."""
+"""A small file system with a directory for instances."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Leases by the SQL functions alone, as a service in another language would use them; and the clock that they go by."""
+"""Leases by the SQL functions alone, as a service in another language would use them, and the database's clock."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +13,7 @@ _ROW = "SELECT token, grant_id, renewed_at::text, expires_at::text FROM interloc
 
 
 class Row(NamedTuple):
-    """What the table says of a lease, and what nobody's request but its holder's may change."""
+    """A lease's row, which only requests of its holder may change."""
 
     token: int
     grant_id: UUID | None
@@ -23,7 +23,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of asking for a lease. The token and what remains are there if the status is `granted`."""
+    """The answer to a request for a lease. It has a token and the remaining time if the status is `granted`."""
 
     name: str
     grant_id: UUID
@@ -50,7 +50,7 @@ def acquire(url: str, name: str, *, ttl: float) -> Answer:
 
 
 def as_asked(grant: Granted) -> Answer:
-    """For whoever acts on a grant of our own without a word to this process, which may know that it is lost."""
+    """The grant as an answer of the SQL functions, for use without this process, which may know that it is lost."""
     return Answer(grant.name, grant.grant_id, "granted", grant.token, grant.remaining, None)
 
 
@@ -63,7 +63,7 @@ def release(url: str, grant: Answer) -> str:
 
 
 def may_write(url: str, grant: Answer) -> bool:
-    """Whether a transaction that carries the guard of that grant commits."""
+    """True if a transaction with the guard of that grant commits."""
     try:
         execute(url, "SELECT interlock.guard_v1(%s, %s, %s)", *grant.triple)
     except psycopg.Error as error:
@@ -78,17 +78,17 @@ def row(url: str, name: str) -> Row:
 
 
 def set_clock(url: str, seconds: float) -> None:
-    """The database's clock stands at that time, for everybody, until it is set again."""
+    """Stop the database's clock at that time, for all sessions, until it is set again."""
     _tell_time(url, f"timestamptz '2031-01-01 00:00Z' + interval '{seconds} seconds'")
 
 
 def step_clock(url: str, seconds: float) -> None:
-    """The database's clock goes, and is ahead of the true time by that much."""
+    """Set the database's clock ahead of the true time by so many seconds. It runs on."""
     _tell_time(url, f"pg_catalog.clock_timestamp() + interval '{seconds} seconds'")
 
 
 def slow_clock(url: str, times: float) -> None:
-    """The database's clock goes so many times slower, from now on."""
+    """Slow the database's clock down by that factor from now on."""
     [[now]] = execute(url, "SELECT clock_timestamp()::text")
     _tell_time(url, f"timestamptz '{now}' + (pg_catalog.clock_timestamp() - timestamptz '{now}') / {times}")
 

@@ -1,4 +1,4 @@
-"""A process that takes leases of a SQLite file in turn, writes under each, and says what it has written.
+"""A process that acquires leases of a SQLite file in turn, writes under each, and prints what it has written.
 
     python -m support.sqlite_worker FILE NAME… [--ttl SECONDS]
 
@@ -58,7 +58,7 @@ class Worker:
         self.written: list[tuple[str, int]] = []
 
     def next(self) -> tuple[str, int]:
-        """Its next write. Raises when there is none."""
+        """The next write that it prints. Raises if there is none."""
         assert self._process.stdout is not None
         name, token = self._process.stdout.readline().split()
         self.written.append((name, int(token)))
@@ -68,7 +68,7 @@ class Worker:
         self._process.send_signal(signum)
 
     def kill(self) -> None:
-        """And read what it said before; a line that it could not finish was not said."""
+        """Kill the process and read its remaining output, without an incomplete last line."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdout is not None

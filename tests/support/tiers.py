@@ -1,4 +1,4 @@
-"""Two tiers of tests. The quick one has every guarantee once; `exhaustive` marks the rest.
+"""Two tiers of tests. The quick tier shows every guarantee once; `exhaustive` marks the rest.
 
 A test is exhaustive if it shows a guarantee over again: for one more driver, isolation level or engine, for a mutant,
 at each function or step, in a long race or a kill loop. `exhaustive(beyond=2)`: the cases after the first two are.
@@ -53,13 +53,13 @@ def _exhaustive(items: Iterable[pytest.Item]) -> set[pytest.Item]:
 
 
 def _is_marked_case(item: pytest.Item) -> bool:
-    """As a parameter of a fixture is, for all tests that use it."""
+    """True if the test has a parameter that is marked, such as a parameter of a fixture for all tests that use it."""
     case = getattr(item, "callspec", None)
     return case is not None and any(mark.name == "exhaustive" for mark in case.marks)
 
 
 def patience(item: pytest.Item) -> float:
-    """Seconds that the test is given by its mark: only long ones have one."""
+    """The timeout in the test's mark, in seconds. Only long tests have one."""
     mark = item.get_closest_marker("timeout")
     return float(mark.args[0]) if mark else 0.0
 

@@ -52,12 +52,12 @@ class ToolProject:
             process.communicate()
 
     def run(self, *args: str) -> tuple[int, str]:
-        """Exit status, and all that was said."""
+        """Run the tool. Returns its exit status and whole output."""
         with self.started(*args) as process:
             return ended(process)
 
     def each(self, *commands: str) -> list[tuple[int, str]]:
-        """As `run`, for several after each other in one process, because starting one takes longer than the test."""
+        """Like `run` for several commands in one process, because starting a process takes longer than the test."""
         arguments = json.dumps([command.split() for command in commands])
         code = _EACH.format(imports=self.imports, call=self.call)
         with self.started(arguments, program=("-c", code)) as process:

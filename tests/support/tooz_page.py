@@ -1,4 +1,4 @@
-"""What tooz's own tests show of the driver, as it stands in docs/how-to/tooz.md.
+"""The results of tooz's own tests of the driver, as a part of docs/how-to/tooz.md.
 
     python -m support.tooz_page
 
@@ -24,7 +24,7 @@ Results = Mapping[str, Sequence[Result]]
 
 
 def run_suite(url: str) -> list[Result]:
-    """tooz's tests in a process of their own. Each has a line, or the run broke off."""
+    """Run tooz's tests in a process of their own. A test without a line in the output means that the run broke off."""
     tests = str(Path(__file__).parent.parent)
     paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), tests]))
     ended = subprocess.run(
@@ -55,7 +55,7 @@ def listed(results: Results) -> str:
 
 
 def part_of(page: str) -> str:
-    """What stands between the comments."""
+    """The part of the page between the two comments."""
     return page.partition(BEGIN)[2].partition(END)[0].strip() + "\n"
 
 

@@ -23,11 +23,11 @@ OTHER_DRIVERS = {
     "memcached": "MemcachedDriver",
     "redis": "RedisDriver",
 }
-"""tooz's tests ask whether a coordinator is one of these. Ours never is, and what they would need is not installed."""
+"""Drivers that tooz's tests compare a coordinator with. They are replaced, because their packages are not installed."""
 
 MODULES = ("tooz.tests.test_coordination", "tooz.tests.test_partitioner")
 
-for module, driver in OTHER_DRIVERS.items():  # here, because processes that the tests start import this module too
+for module, driver in OTHER_DRIVERS.items():  # at import, because processes that the tests start import this module too
     stand_in = ModuleType(f"tooz.drivers.{module}")
     setattr(stand_in, driver, type(driver, (), {}))
     sys.modules[stand_in.__name__] = stand_in
@@ -66,7 +66,7 @@ def _name(test: unittest.TestCase) -> str:
 
 
 def _chosen(suite: unittest.TestSuite) -> unittest.TestSuite:
-    """Classes that are named for other drivers run the same tests once more, against the URL that is given."""
+    """Leaves out classes named after other drivers: they run the same tests again against the same URL."""
     tests = unittest.TestSuite()
     for each in suite:
         if isinstance(each, unittest.TestSuite):

@@ -1,4 +1,4 @@
-"""Processes that have nothing to do with PostgreSQL, and run as the user that its servers run as."""
+"""Processes that are not PostgreSQL and run as the same system user as its servers."""
 
 import subprocess
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from interlock.embedded.accounts import account_for
 
 
 def give_process_id(data: Path, pid: int) -> None:
-    """As if the system had given the id of the server that ran on these data, and is dead, to another process."""
+    """Simulate that the process id of a dead server on these data was given to another process."""
     told = data / "postmaster.pid"
     for file in (told, *Path(told.read_text().splitlines()[4]).glob(".s.PGSQL.*.lock")):
         file.write_text(f"{pid}\n" + file.read_text().partition("\n")[2])
@@ -17,7 +17,7 @@ def give_process_id(data: Path, pid: int) -> None:
 
 @contextmanager
 def process_of_the_servers_user() -> Iterator["subprocess.Popen[bytes]"]:
-    """It does nothing until the test is over."""
+    """A process that does nothing until the end of the test."""
     account = account_for()
     process = subprocess.Popen(
         ["cat"],

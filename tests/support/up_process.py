@@ -51,7 +51,7 @@ class Up:
         return text in self.stderr
 
     def address(self) -> str:
-        """Where it listens, as soon as it does."""
+        """The URL on which it listens, as soon as it does."""
         eventually(lambda: self.logs("server.listening"))
         found = re.search(r"server\.listening +url=(\S+)", self.stderr)
         assert found
@@ -72,7 +72,7 @@ class Up:
         eventually(self.is_ready)
 
     def stop(self, signum: int = signal.SIGTERM) -> int:
-        """Ask it to stop, and wait for its end: the exit status."""
+        """Stop it, and wait for its end. Returns the exit status."""
         self.process.send_signal(signum)
         return self.process.wait(timeout=30)
 
@@ -87,7 +87,7 @@ Starter = Callable[..., Up]
 
 @contextmanager
 def replicas() -> Iterator[Starter]:
-    """A function that starts replicas; all of them are gone in the end, however the test goes."""
+    """A function that starts replicas. All of them are stopped at the end of the block."""
     running: list[Up] = []
     with open_directory("interlock-up-") as directory:
 
@@ -106,7 +106,7 @@ def replicas() -> Iterator[Starter]:
 
 @contextmanager
 def data_directory() -> Iterator[Path]:
-    """A place for data that is not there yet. If a cluster still runs in it in the end, that is stopped."""
+    """The path of a data directory that does not exist yet. A cluster that still runs in it at the end is stopped."""
     with open_directory("interlock-up-data-") as directory:
         data = directory / "data"
         try:

@@ -1,4 +1,4 @@
-"""A replica of the keepers as a process of its own: python -m support.upkeep_worker URL
+"""A replica's upkeep as a process of its own: python -m support.upkeep_worker URL
 
 Its driver says whose process looks, in the table `looking`, and goes on once nobody holds `HOLD` any more.
 """

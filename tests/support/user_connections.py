@@ -1,4 +1,4 @@
-"""Users' connections of every kind that can carry a guard, in one shape, so that one set of tests holds for all."""
+"""Users' connections of every kind that can carry a guard, with one interface, so that one set of tests covers all."""
 
 import inspect
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +21,7 @@ from support.django_databases import django_databases
 
 @dataclass
 class UserConnection:
-    """`connection` is what the guard is given. The rest is how users of that kind begin, nest and write."""
+    """`connection` is the object for the guard. The other fields begin, nest and write as users of that kind do."""
 
     connection: Any
     begin: Callable[[], Any]
@@ -210,11 +210,11 @@ VARIANTS: dict[str, Kind] = {
     "Django's alias": partial(django_alias, "other"),
     "Django's default": partial(django_alias, None),
 }
-"""The same by another road: what holds for the kind holds for them, if they lead to the right connection at all."""
+"""Other objects that lead to a connection of a kind above, and then behave like it."""
 
 
 def _plain(execute: Callable[..., Any]) -> Callable[[str], Any]:
-    """psycopg would have every statement be a literal."""
+    """psycopg's types accept only literal statements."""
     return execute
 
 

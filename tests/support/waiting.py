@@ -1,4 +1,4 @@
-"""Waiting for something that has no signal of its own: bounded, and failing with what was seen last."""
+"""Polling for a condition that has no signal of its own, with a timeout; the failure shows the last observation."""
 
 import time
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from support.postgres import kept_connections
 
 T = TypeVar("T")
 PATIENCE = 50.0
-"""Seconds, for what takes one or two on a machine that has nothing else to do."""
+"""Seconds, for conditions that take one or two seconds on an idle machine."""
 
 
 def eventually(look: Callable[[], T], *, within: float = PATIENCE) -> T:
-    """The first true answer of `look`."""
+    """The first true result of `look`. Fails at the timeout."""
     give_up_at = time.monotonic() + within
     with kept_connections():
         while not (seen := look()):

@@ -1,4 +1,4 @@
-"""What can be different about one worker's process: the world that it lives in, or its copy of the library."""
+"""Variants of one worker's process: its environment differs, or its copy of the library is broken."""
 
 import random
 import time
@@ -10,7 +10,7 @@ from interlock.stores.postgres.leases import PostgresLeases
 
 
 def become(variant: str) -> None:
-    """Before anything is asked of the library."""
+    """Apply the variant, before the library is used."""
     if variant:
         variants = {
             "wall clock astray": wall_clock_astray,
@@ -21,14 +21,14 @@ def become(variant: str) -> None:
 
 
 def wall_clock_astray() -> None:
-    """The machine's time of day is set an hour forward or back, again and again. The library must not care."""
+    """The machine's time of day is set an hour forward or back repeatedly. This must not affect the library."""
     true_time, true_time_ns = time.time, time.time_ns
     time.time = lambda: true_time() + random.choice((-3600, 0, 3600))
     time.time_ns = lambda: true_time_ns() + random.choice((-3600, 0, 3600)) * 10**9
 
 
 def trust_from_receipt() -> None:
-    """Broken: a grant is trusted for its whole ttl from when the answer came, however long that took."""
+    """Broken: a grant is trusted for its whole ttl from the arrival of the answer, however late that is."""
     attribute = "trusted_until"
     slot: Any = vars(AsyncGrant)[attribute]
 

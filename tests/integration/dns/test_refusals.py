@@ -29,7 +29,7 @@ from interlock.errors import (
     InterlockError,
 )
 from support.bind import STUCK_ZONE, ZONE, Bind
-from support.ports import nobodys_port
+from support.ports import closed_port
 
 OTHER_SECRET = base64.b64encode(b"another secret of 32 bytes......").decode()
 
@@ -110,7 +110,7 @@ async def test_a_change_that_the_server_cannot_write_down(bind: Bind, host: str)
 
 
 async def test_a_server_that_is_not_there(bind: Bind, host: str) -> None:
-    with nobodys_port() as port:
+    with closed_port() as port:
         error = await refusal(dns_from_url(bind.url(port=port)), host)
     assert isinstance(error, DnsUnreachable)
     assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in str(error)

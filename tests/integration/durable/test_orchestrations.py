@@ -31,7 +31,7 @@ from interlock.durable.database import EngineDatabase
 from interlock.durable.declarations import Registry
 from interlock.durable.worker import ActivityWorker
 from support.durable_victim import Context
-from support.ports import nobodys_port
+from support.ports import closed_port
 from support.postgres import execute, fresh_database
 from support.waiting import eventually
 
@@ -457,7 +457,7 @@ async def test_a_clock_that_is_too_far_off_is_refused(interlock_url: str) -> Non
 
 
 async def test_a_database_that_is_not_there_is_told_at_once() -> None:
-    with nobodys_port() as port, pytest.raises(errors.DatabaseUnreachable):
+    with closed_port() as port, pytest.raises(errors.DatabaseUnreachable):
         async with AsyncDurable(work, url=f"postgresql://nobody@127.0.0.1:{port}/none"):
             pass
 
@@ -488,7 +488,7 @@ async def test_what_was_recorded_can_be_begun_at_once_unless_it_was_cancelled(in
 
 
 async def test_of_several_servers_the_primary_is_taken(url: str) -> None:
-    with nobodys_port() as port:
+    with closed_port() as port:
         both = url.replace("@127.0.0.1:", f"@127.0.0.1:{port},127.0.0.1:")
         async with AsyncDurable(work, url=both, concurrency=0) as asking:
             assert await asking.list("of several") == []

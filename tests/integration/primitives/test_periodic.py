@@ -13,7 +13,7 @@ import pytest
 from interlock import AsyncGrant, AsyncInterlock, Grant, Interlock, errors
 from interlock.coordination.primitives.periodic import AsyncPeriodic
 from support.lease_engine import queue, take_away, until
-from support.ports import nobodys_port
+from support.ports import closed_port
 from support.postgres import execute
 from support.proxy import cable_to
 from support.sql_leases import set_clock, step_clock
@@ -276,7 +276,7 @@ async def test_a_block_waits_for_a_database_that_is_unreachable_at_first(
 ) -> None:
     """As when a replica starts while its database restarts: after an error no one would start the work again."""
     ran, ran_in_thread = asyncio.Event(), threading.Event()
-    with nobodys_port() as port, cable_to(interlock_url) as (cable, url):
+    with closed_port() as port, cable_to(interlock_url) as (cable, url):
         cable.lead_to(port)
         locks, sync_locks = AsyncInterlock(url), Interlock(url)
 

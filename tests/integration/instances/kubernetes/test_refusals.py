@@ -20,11 +20,11 @@ from support.kube_api import statuses
 from support.kube_api.real import RealCluster
 from support.kube_api.server import FakeCluster
 from support.kube_api.watching import seen
-from support.ports import nobodys_port
+from support.ports import closed_port
 
 
 async def test_a_server_that_is_not_there_is_unreachable(fake_cluster: FakeCluster, tmp_path: Path, spec: Spec) -> None:
-    with nobodys_port() as port:
+    with closed_port() as port:
         fake_cluster.url = f"http://127.0.0.1:{port}"
         driver = KubernetesDriver(KubernetesSettings(kubeconfig=str(fake_cluster.kubeconfig(tmp_path / "config"))))
 
