@@ -113,7 +113,7 @@ def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["ministack", pytest.param("dynalite", marks=pytest.mark.exhaustive)])
 def dynamodb_endpoint(request: pytest.FixtureRequest, aws_credentials: None) -> str:
-    """An engine that speaks DynamoDB's protocol. One of them also has transactions, and is enough for the quick tier."""
+    """An engine that speaks DynamoDB's protocol. One also has transactions, and is enough for the quick tier."""
     endpoint: str = request.getfixturevalue(request.param)
     return endpoint
 

@@ -166,7 +166,7 @@ class Client:
         return self.run("SELECT * FROM interlock.break_v1(%s, %s, %s, 'a test', 'tester')", name, immediate, terminate)
 
     def listen(self, listener: int) -> None:
-        """Hold the lock that shows that `listener` lives, in a session that requests no leases: its own lock does not block it."""
+        """Hold the lock that shows that `listener` lives. This session must not request leases."""
         assert self.run("SELECT interlock.listen_v1(%s)", listener) == [(True,)]
         self.run(f"LISTEN interlock_{listener}")
 
