@@ -39,14 +39,16 @@ class CommandAfterDashes(click.Command):
         names = [(one.name or "").upper() for one in self.params if isinstance(one, click.Argument)]
         command = "COMMAND"
         first, rest = args[: len(names)], args[len(names) :]
-        if rest and not any(word.startswith("-") for word in (*first, rest[0])):  # the words can be told apart
+        is_clear = rest and "--" not in args and not any(word.startswith("-") for word in (*first, rest[0]))
+        if is_clear:  # where Interlock's arguments end
             names, command = [shlex.quote(word) for word in first], shlex.join(rest)
         call = " ".join([context.command_path, *names, "--", command])
-        return click.UsageError(f"The command stands after two dashes, and they are missing: {call}", context)
+        missing = "it is missing" if "--" in args else "they are missing"
+        return click.UsageError(f"The command stands after two dashes, and {missing}: {call}", context)
 
 
 def started_supervisor() -> "SupervisorProcess":
-    """A supervisor for the command, to be entered first: its process starts while ours still loads and connects."""
+    """A supervisor for the command, to be entered first: it starts while this process still loads and connects."""
     from interlock.commands import SupervisorProcess
 
     return SupervisorProcess()
@@ -54,4 +56,4 @@ def started_supervisor() -> "SupervisorProcess":
 
 def exit_with(work: Coroutine[Any, Any, int]) -> NoReturn:
     status = run(work)
-    os._exit(status)  # everything is closed and said; taking the interpreter apart would take a tenth of our time
+    os._exit(status)  # all is closed and printed; the interpreter's own clean-up would take a tenth of the time

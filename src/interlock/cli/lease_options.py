@@ -23,9 +23,8 @@ def ttl_option(default: float = 30.0) -> Callable[[F], F]:
         "--ttl",
         type=DURATION,
         default=default,
-        show_default=f"{default:g}s",
         metavar=METAVAR,
-        help="How long others wait if this machine dies.",
+        help=f"How long others wait if this machine dies, as in 30s or 5m. [default: {default:g}s]",
     )
 
 
@@ -44,7 +43,7 @@ def at_least_option(command: F) -> F:
         type=DURATION,
         default=0.0,
         metavar=METAVAR,
-        help="Keep the lease so long after it was acquired, also if COMMAND has ended.",
+        help="Keep the lease for this time after it was acquired, even if COMMAND has ended.",
     )(command)
 
 
@@ -72,6 +71,9 @@ def minimum_hold(url: str, ttl: float, at_least: float, metadata: Mapping[str, s
         _require_shared_expiry(url)
     if at_least <= ttl:
         return {"ttl": ttl, "metadata": _with_minimum(metadata, at_least)}
+    from interlock.coordination.lease.times import LeaseTiming
+
+    LeaseTiming.of(ttl)  # raises, if it is too short on its own
     if at_least > _LONGEST_HOLD:
         raise ConfigurationError(f"--at-least of {at_least:g} s cannot work: use {_LONGEST_HOLD:g} s (a day) at most.")
     return {"ttl": at_least, "renew_every": ttl / 4, "metadata": _with_minimum(metadata, at_least)}

@@ -49,7 +49,7 @@ def run_(
     COMMAND finds its fencing token in INTERLOCK_LEASE_TOKEN. If the lease is lost, COMMAND is stopped, with everything
     that it has started.
 
-    With --at-least the lease stays held for so long, though COMMAND ends sooner, fails or is killed. For example, in
+    With --at-least the lease stays held for that time, even if COMMAND ends sooner, fails or is killed. For example, in
     every machine's crontab: interlock lock run nightly-report --no-wait --at-least 10m -- ./report.sh
 
     Exits with COMMAND's own status; 75 if the lease was not acquired; 74 if it was lost.

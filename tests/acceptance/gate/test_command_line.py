@@ -45,7 +45,7 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
     ("arguments", "words"),
     [
         ([], "after two dashes, and they are missing: interlock gate run -- COMMAND"),
-        (["--"], "after two dashes, and they are missing"),
+        (["--"], "after two dashes, and it is missing"),
         (["true"], "they are missing: interlock gate run -- true"),
         (["--polcy", "skip", "--", "true"], "No such option '--polcy'"),
     ],

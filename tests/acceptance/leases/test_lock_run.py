@@ -116,7 +116,7 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
     ("arguments", "words"),
     [
         (["feeds"], "after two dashes, and they are missing: interlock lock run NAME -- COMMAND"),
-        (["feeds", "--"], "after two dashes, and they are missing"),
+        (["feeds", "--"], "after two dashes, and it is missing: interlock lock run NAME -- COMMAND"),
         (["feeds", "true"], "they are missing: interlock lock run feeds -- true"),
         (["feeds", "ls", "-l", "a b"], "they are missing: interlock lock run feeds -- ls -l 'a b'"),
         (["feeds", "--ttl", "5", "ls", "-l"], "they are missing: interlock lock run NAME -- COMMAND"),

@@ -97,6 +97,11 @@ def test_in_a_sqlite_file_it_is_the_same(tmp_path: Path) -> None:
     assert time.monotonic() - began >= 2
 
 
+def test_a_ttl_that_is_too_short_is_refused_as_always() -> None:
+    done = interlock(*RUN, "--ttl", "100ms", "--at-least", "5s", "--", "true", url="postgresql://127.0.0.1:1/shop")
+    assert (done.returncode, "ttl of 0.1 s cannot work" in done.stderr) == (78, True)
+
+
 @pytest.mark.parametrize(
     ("url", "at_least", "words"),
     [
