@@ -87,11 +87,11 @@ class AsyncOrchestrationHandle(Generic[O]):
 class AsyncDurable:
     """``async with AsyncDurable(work) as durable:`` runs activities and orchestrations until the block ends.
 
-    `url` defaults to ``INTERLOCK_DATABASE_URL``. `password` is called for each connection, and every ten minutes for
-    the engine's. `concurrency` is the number of activities that run here at once; 0 runs none, for a process that only
-    makes requests. Orchestrations are deleted `retention` after their end. When the block ends, running activities have
-    `patience` seconds to finish; they are then interrupted, and other replicas repeat them. None waits for them up to
-    their own timeouts.
+    `url` defaults to ``INTERLOCK_DATABASE_URL``, else to the database of the `interlock up` that runs on this machine.
+    `password` is called for each connection, and every ten minutes for the engine's. `concurrency` is the number of
+    activities that run here at once; 0 runs none, for a process that only makes requests. Orchestrations are deleted
+    `retention` after their end. When the block ends, running activities have `patience` seconds to finish; they are
+    then interrupted, and other replicas repeat them. None waits for them up to their own timeouts.
     """
 
     def __init__(

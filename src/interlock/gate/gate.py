@@ -50,7 +50,7 @@ class GateOptions(TypedDict, total=False):
     """The options of a gate, with their defaults."""
 
     url: str | None
-    """The database, reached directly. Default: INTERLOCK_DATABASE_URL."""
+    """The database, reached directly. Default: INTERLOCK_DATABASE_URL, else that of this machine's `interlock up`."""
     target_schema: str | None
     """The schema that is migrated, as part of the gate's name. Default: the first that its search path names."""
     check: Check | None
