@@ -144,7 +144,7 @@ class Hammer:
             self.counts.update(self._client.release_many(held))
         elif chance < 0.9:  # the remaining leases expire
             for grant in held:
-                handed = self._client.hand_on(grant)
+                handed = self._client.hand_over(grant)
                 self.counts[handed.status if handed.token is None else "handed on"] += 1
 
     def _write(self, grant: Answer) -> None:

@@ -149,7 +149,7 @@ class Client:
     def release(self, grant: Answer, *, listener: int | None = None) -> str:
         return str(self.run("SELECT status FROM interlock.release_v1(%s, %s, %s, %s)", *grant.triple, listener)[0][0])
 
-    def hand_on(self, grant: Answer, *, listener: int | None = None) -> HandedOn:
+    def hand_over(self, grant: Answer, *, listener: int | None = None) -> HandedOn:
         [row] = self.run("CALL interlock.hand_on_v1(%s, %s, %s, %s)", *grant.triple, listener)
         return HandedOn(*row)
 
@@ -170,11 +170,11 @@ class Client:
         assert self.run("SELECT interlock.listen_v1(%s)", listener) == [(True,)]
         self.run(f"LISTEN interlock_{listener}")
 
-    def heard(self) -> list[UUID | None]:
+    def notified(self) -> list[UUID | None]:
         """The notifications committed since the last call. None if the listener was given up."""
-        return [UUID(words.split()[0]) if words else None for words in self.heard_words()]
+        return [UUID(words.split()[0]) if words else None for words in self.notified_payloads()]
 
-    def heard_words(self) -> list[str]:
+    def notified_payloads(self) -> list[str]:
         """The same as raw payloads, with the grants that were handed over."""
         self.run("SELECT 1")
         return [notice.payload for notice in self.connection.notifies(timeout=0)]

@@ -58,10 +58,10 @@ def test_no_name_has_two_owners_and_every_loser_gets_the_true_one(
 ) -> None:
     transactions = hammered(interlock_url, tmp_path)
     assert faults(transactions) == []
-    told = Counter(answer["kind"] for one in transactions for step in one.steps for answer in step.answers)
-    assert set(told) >= {"Claimed", "Taken", "Pending", "Released", "NotClaimed", "Free"}, "all of it was tried"
+    results = Counter(answer["kind"] for one in transactions for step in one.steps for answer in step.answers)
+    assert set(results) >= {"Claimed", "Taken", "Pending", "Released", "NotClaimed", "Free"}, "all of it was tried"
     assert execute(interlock_url, OWNED) == []
-    record_property("figure", f"claims: {len(transactions)} transactions at random, {dict(told)}, no fault")
+    record_property("figure", f"claims: {len(transactions)} transactions at random, {dict(results)}, no fault")
     agrees_with_the_table(interlock_url, transactions)
 
 

@@ -13,11 +13,11 @@ from support.protocol import rewrite
 
 PROCESSES, CLAIMS = 8, 125
 
-Told = list[tuple[str, str, str]]
+Results = list[tuple[str, str, str]]
 """Returns owner, result, winner."""
 
 
-def claim_all_at_once(url: str, claims: int) -> Told:
+def claim_all_at_once(url: str, claims: int) -> Results:
     owners = [[f"owner {process}-{number}" for number in range(claims)] for process in range(PROCESSES)]
     running = [
         subprocess.Popen(
@@ -46,10 +46,10 @@ def claim_all_at_once(url: str, claims: int) -> Told:
     return [tuple(one) for said, _ in ends for one in json.loads(said)]
 
 
-def judge(url: str, told: Told) -> None:
+def check_results(url: str, results: Results) -> None:
     [[winner]] = execute(url, "SELECT owner FROM interlock.claim")
-    assert Counter(answer for _, answer, _ in told) == {"claimed": 1, "taken": len(told) - 1}
-    assert {named for _, _, named in told} == {winner}
+    assert Counter(answer for _, answer, _ in results) == {"claimed": 1, "taken": len(results) - 1}
+    assert {named for _, _, named in results} == {winner}
 
 
 def deadlocks(url: str) -> int:
@@ -58,9 +58,9 @@ def deadlocks(url: str) -> int:
 
 
 def test_one_gets_it_and_all_others_get_its_owner(interlock_url: str) -> None:
-    told = claim_all_at_once(interlock_url, CLAIMS)
-    assert len(told) == PROCESSES * CLAIMS
-    judge(interlock_url, told)
+    results = claim_all_at_once(interlock_url, CLAIMS)
+    assert len(results) == PROCESSES * CLAIMS
+    check_results(interlock_url, results)
     assert deadlocks(interlock_url) == 0
 
 
@@ -70,4 +70,4 @@ def test_without_the_unique_index_and_the_lock_several_get_it(interlock_url: str
     rewrite(interlock_url, "claim_one_v1", "AND interlock.claim_lock_v1(claim_scope, claim_name)", "")
     rewrite(interlock_url, "claim_one_v1", "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING", "")
     with pytest.raises((AssertionError, ValueError)):
-        judge(interlock_url, claim_all_at_once(interlock_url, 14))
+        check_results(interlock_url, claim_all_at_once(interlock_url, 14))

@@ -143,9 +143,9 @@ def test_a_killed_waiter_delays_no_one(database_url: str) -> None:
 
 def test_a_forked_child_neither_keeps_a_dead_parents_lock_nor_ends_a_live_ones(database_url: str) -> None:
     with holding_and_waiting(database_url, ttl=3600, mode="fork") as (first, second):
-        told = sorted(first.process.stdout.readline().split()[:2] for _ in range(2))  # type: ignore[union-attr]
-        assert [words[0] for words in told] == ["child", "held"]
-        assert told[0][1] == "True", "the child does not think that it holds the lock"
+        reports = sorted(first.process.stdout.readline().split()[:2] for _ in range(2))  # type: ignore[union-attr]
+        assert [words[0] for words in reports] == ["child", "held"]
+        assert reports[0][1] == "True", "the child does not think that it holds the lock"
         parents = holder(database_url)
         assert parents, "what the child did left the parent's session alone"
         first.send(signal.SIGKILL)

@@ -42,7 +42,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def met_by(successor: Program) -> tuple[float, int]:
+def statements_met(successor: Program) -> tuple[float, int]:
     """Returns the start of the successor's migration, and the number of its predecessor's statements that it met."""
     status, output, error = successor.end()
     assert status == 0, error
@@ -57,7 +57,7 @@ def test_a_killed_migrators_statement_is_gone_before_the_next_one_starts(
     with migrating_and_waiting(interlock_url, tool) as (first, second):
         killed_at = time.time()
         first.send(signal.SIGKILL)
-        began, overlapping = met_by(second)
+        began, overlapping = statements_met(second)
     assert overlapping == 0
     record_property("figure", f"{tool.__name__}: the next migrator started {began - killed_at:.2f} s after SIGKILL")
 
@@ -77,7 +77,7 @@ def test_a_migrator_killed_with_its_whole_process_group_leaves_nothing(interlock
         eventually(lambda: running_long(interlock_url))
         os.killpg(first.pid, signal.SIGKILL)
         with started("gate", "run", "--", *tells_what_it_meets(interlock_url), url=interlock_url) as second:
-            _, overlapping = met_by(second)
+            _, overlapping = statements_met(second)
     assert overlapping == 0
 
 
@@ -85,7 +85,7 @@ def test_a_migrator_killed_with_its_whole_process_group_leaves_nothing(interlock
 def test_a_suspended_migrator_loses_the_gate_and_its_statement(interlock_url: str, tool: Migration) -> None:
     with migrating_and_waiting(interlock_url, tool, "--gate-ttl", "6") as (first, second):
         first.send(signal.SIGSTOP)
-        _, overlapping = met_by(second)
+        _, overlapping = statements_met(second)
         first.send(signal.SIGCONT)
         status, _, error = first.end()
     assert overlapping == 0
@@ -99,7 +99,7 @@ def test_a_terminated_lock_backend_stops_the_command(interlock_url: str, tool: M
     with migrating_and_waiting(interlock_url, tool) as (first, second):
         execute(interlock_url, "SELECT pg_terminate_backend(lock_pid) FROM interlock.gate_run WHERE ended_at IS NULL")
         status, _, error = first.end()
-        _, overlapping = met_by(second)
+        _, overlapping = statements_met(second)
     assert status == 74
     assert "was lost while migrating" in error
     assert "Traceback" not in error
@@ -114,7 +114,7 @@ def test_the_successor_of_a_killed_migrator_leaves_older_sessions_alone(interloc
         eventually(lambda: running_long(interlock_url))
         first.send(signal.SIGKILL)
         with started("gate", "run", "--", *tells_what_it_meets(interlock_url), url=interlock_url) as second:
-            _, overlapping = met_by(second)
+            _, overlapping = statements_met(second)
         assert older.execute("SELECT 1").fetchone() == (1,)
     assert overlapping == 0
 
@@ -136,5 +136,5 @@ def test_a_command_whose_supervisors_were_both_killed_keeps_its_run_open(interlo
     assert "processes of it may still run" in error
     assert execute(interlock_url, "SELECT outcome FROM interlock.gate_run") == [(None,)]
     with started("gate", "run", "--", *tells_what_it_meets(interlock_url), url=interlock_url) as second:
-        _, overlapping = met_by(second)
+        _, overlapping = statements_met(second)
     assert overlapping == 0

@@ -35,7 +35,7 @@ async def renewed(*grants: AsyncGrant) -> None:
     await until(lambda: all(grant.trusted_until > was for grant, was in zip(grants, before, strict=True)))
 
 
-async def after_the_hold_back(url: str, turn: "asyncio.Task[AsyncGrant]", *, ahead: float) -> AsyncGrant:
+async def after_the_delay(url: str, turn: "asyncio.Task[AsyncGrant]", *, ahead: float) -> AsyncGrant:
     """Returns the grant that a waiter gets after the delay of the new primary."""
     assert ask(url, "feeds", ttl=60).status == "held back"
     assert ask(url, "another", ttl=60).status == "held back"
@@ -63,7 +63,7 @@ async def test_each_server_that_takes_over_ends_every_grant_and_goes_on_above_it
         chain.lose_first()
         await asyncio.to_thread(promote, chain.second)
         assert await first.wait_lost() == "failover"
-        second = await after_the_hold_back(chain.second, waiting, ahead=60)
+        second = await after_the_delay(chain.second, waiting, ahead=60)
         waiting = wait(one)
         await until(lambda: execute(chain.second, WAITERS, "feeds") == [(1,)])
         await renewed(second)
@@ -74,7 +74,7 @@ async def test_each_server_that_takes_over_ends_every_grant_and_goes_on_above_it
         chain.close_second()
         await asyncio.to_thread(promote, chain.third)
         assert await second.wait_lost() == "failover"
-        third = await after_the_hold_back(chain.third, waiting, ahead=120)
+        third = await after_the_delay(chain.third, waiting, ahead=120)
         assert first.token < second.token < third.token
         assert forgotten.token < acquire(chain.third, "reports", ttl=60).token
         async with await psycopg.AsyncConnection.connect(chain.third) as connection:

@@ -104,14 +104,14 @@ def test_show_names_the_backend_whose_transaction_guards_it(interlock_url: str) 
     with guarding(interlock_url, grant) as transaction:
         pid = transaction.info.backend_pid
         (guard,) = [line for line in shown(interlock_url) if "guards it" in line]
-        told = facts(interlock_url, "lease", "show", "feeds")["guards"]
+        result = facts(interlock_url, "lease", "show", "feeds")["guards"]
         assert release(interlock_url, grant) == "released"
         assert shown(interlock_url)[0] == (
             "The lease 'feeds' is free, but a transaction still guards it: the next holder gets it when that has ended."
         )
     assert guard.startswith(f"A transaction of server process {pid} guards it (role ")
     assert ", billing, idle in transaction, open for " in guard
-    assert [(found["pid"], found["state"]) for found in told] == [(pid, "idle in transaction")]
+    assert [(found["pid"], found["state"]) for found in result] == [(pid, "idle in transaction")]
     assert "guards" not in "\n".join(shown(interlock_url))
 
 
@@ -240,9 +240,9 @@ def test_break_takes_the_lease_from_its_holder_but_does_not_free_it(interlock_ur
 
 def test_break_is_recorded_with_role_user_and_host(interlock_url: str) -> None:
     grant = hold(interlock_url)
-    told = facts(interlock_url, "lease", "break", "feeds", "--yes", "--now", "--reason", "stuck")
-    assert told["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
-    assert (told["token"], told["remaining"], told["terminated"]) == (grant.token, 0, [])
+    result = facts(interlock_url, "lease", "break", "feeds", "--yes", "--now", "--reason", "stuck")
+    assert result["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
+    assert (result["token"], result["remaining"], result["terminated"]) == (grant.token, 0, [])
     recorded = "SELECT token, holder, immediate, terminated, reason, done_by FROM interlock.lease_intervention"
     ((token, holder, immediate, terminated, reason, done_by),) = execute(interlock_url, recorded)
     assert (token, holder, immediate, terminated, reason) == (grant.token, "web-1", True, [], "stuck")
@@ -260,8 +260,8 @@ def test_break_now_grants_it_to_the_next_at_once(interlock_url: str) -> None:
 def test_break_can_end_the_sessions_that_guard_it(interlock_url: str) -> None:
     grant = hold(interlock_url)
     with guarding(interlock_url, grant) as transaction:
-        told = facts(interlock_url, "lease", "break", "feeds", "--yes", "--now", "--terminate")
-        assert told["terminated"] == [transaction.info.backend_pid]
+        result = facts(interlock_url, "lease", "break", "feeds", "--yes", "--now", "--terminate")
+        assert result["terminated"] == [transaction.info.backend_pid]
         assert was_ended(transaction)
     assert acquire(interlock_url, "feeds", ttl=30).status == "granted"
 

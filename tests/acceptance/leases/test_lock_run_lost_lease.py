@@ -26,7 +26,7 @@ from support.waiting import eventually
 RUN = ("lock", "run", "feeds")
 
 
-def meets(family: list[int]) -> list[str]:
+def reporting_command(family: list[int]) -> list[str]:
     """A command that prints those of these processes that still run."""
     pids = " ".join(map(str, family))
     return ["bash", "-c", f"for pid in {pids}; do kill -0 $pid 2>/dev/null && echo $pid; done; true"]
@@ -42,7 +42,7 @@ def family_and_successor(url: str, ttl: float) -> Iterator[tuple[Program, list[i
     """A command with descendants, and a waiting one that prints those of them that still run."""
     with started(*RUN, "--ttl", str(ttl), "--", "bash", "-c", FAMILY, url=url) as first:
         family = family_of(first)
-        with started(*RUN, "--ttl", str(ttl), "--", *meets(family), url=url) as second:
+        with started(*RUN, "--ttl", str(ttl), "--", *reporting_command(family), url=url) as second:
             eventually(lambda: is_waited_for(url))
             yield first, family, second
 
@@ -104,7 +104,7 @@ def test_when_interlock_is_cut_off_the_command_is_killed_before_another_has_the_
         started(*RUN, "--ttl", "5", "--", "bash", "-c", FAMILY, url=cut_url) as first,
     ):
         family = family_of(first)
-        with started(*RUN, "--", *meets(family), url=interlock_url) as second:
+        with started(*RUN, "--", *reporting_command(family), url=interlock_url) as second:
             eventually(lambda: is_waited_for(interlock_url))
             cable.cut()
             assert second.end()[:2] == (0, ""), "none of them still ran"

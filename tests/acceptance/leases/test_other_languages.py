@@ -108,8 +108,8 @@ async def test_psql_is_notified_when_it_is_its_turn(url: str, psql: Psql) -> Non
             held = await locks.lease("feeds").acquire()
             assert psql.ask("feeds", wait=True, grant_id=grant_id, listener=4711) == ("busy", None)
             assert await held.release()
-        (told,) = await asyncio.to_thread(eventually, lambda: listening.run("SELECT WHERE false"))
-        assert f'"interlock_4711" with payload "{grant_id}"' in told
+        (notice,) = await asyncio.to_thread(eventually, lambda: listening.run("SELECT WHERE false"))
+        assert f'"interlock_4711" with payload "{grant_id}"' in notice
 
 
 async def test_a_stale_transaction_of_psql_is_refused(interlock_url: str, url: str, psql: Psql) -> None:

@@ -53,17 +53,17 @@ async def test_later_grants_are_lost_and_every_new_token_is_above_the_lost_ones(
         moment = server.now()
         await first.release()
         since = [await grant("feeds"), await grant("again"), await grant("new")]
-        told = {one.name: one.token for one in [kept, *since]}
+        tokens = {one.name: one.token for one in [kept, *since]}
         await renewed(kept, *since)
 
         await asyncio.to_thread(server.restore, moment)
         assert not any(may_write(server.url, as_asked(one)) for one in since)
         assert [await one.wait_lost() for one in [kept, *since]] == ["failover"] * 4
-        assert {ask(server.url, name, ttl=60).status for name in (*told, "another")} == {"held back"}
+        assert {ask(server.url, name, ttl=60).status for name in (*tokens, "another")} == {"held back"}
 
         step_clock(server.url, 60)
-        current = [await grant(name) for name in told]
-        assert all(one.token > told[one.name] for one in current)
+        current = [await grant(name) for name in tokens]
+        assert all(one.token > tokens[one.name] for one in current)
         assert not any(may_write(server.url, as_asked(one)) for one in [kept, first, *since])
         assert not await since[0].release()
         async with await psycopg.AsyncConnection.connect(server.url) as connection:

@@ -70,7 +70,7 @@ def all_end(running: Sequence[Worker]) -> None:
     assert [(status, "Traceback" in complaint) for status, complaint in ends] == [(0, False)] * len(running), ends
 
 
-def told(events: Sequence[Event]) -> set[tuple[str, int, str]]:
+def known_grants(events: Sequence[Event]) -> set[tuple[str, int, str]]:
     """Returns the grants that a worker has received."""
     return {(event.name, event.token, event.grant_id) for event in events if event.kind == "granted"}
 
@@ -95,7 +95,7 @@ def test_no_grant_is_lost_and_no_token_goes_back_in_crashes(server: Cluster, tmp
     events = recorded(tmp_path)
     assert violations(events) == []
     assert faults(url) == {}
-    assert told(events) - set(execute(url, GRANTS)) == set()
+    assert known_grants(events) - set(execute(url, GRANTS)) == set()
 
 
 def test_after_a_promotion_under_load_grants_are_delayed_and_tokens_go_on_above(pair: Pair, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_after_a_promotion_under_load_grants_are_delayed_and_tokens_go_on_above(
         all_go_on(pair.standby_url)
         all_end(running)
     events = recorded(tmp_path)
-    before = told(events) - set(execute(pair.standby_url, SINCE_THE_PROMOTION))
+    before = known_grants(events) - set(execute(pair.standby_url, SINCE_THE_PROMOTION))
     assert before - set(execute(pair.standby_url, GRANTS)), "nothing was lost"
     assert violations(events) == []
     assert faults(pair.standby_url) == {}

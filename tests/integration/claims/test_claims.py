@@ -211,8 +211,8 @@ def test_every_decision_is_logged(names: Claims, one: psycopg.Connection, caplog
         names.claim(one, "mydb", "A")
         names.claim(one, "mydb", "B")
         names.release(one, "mydb", "A", gone=True)
-    told = [(vars(record)["event"], vars(record)["owner"], vars(record)["asked_by"]) for record in caplog.records]
-    assert told == [("claim.claimed", "A", "A"), ("claim.taken", "A", "B"), ("claim.released", "A", "A")]
+    logged = [(vars(record)["event"], vars(record)["owner"], vars(record)["asked_by"]) for record in caplog.records]
+    assert logged == [("claim.claimed", "A", "A"), ("claim.taken", "A", "B"), ("claim.released", "A", "A")]
 
 
 @pytest.mark.parametrize("never", [None, float("inf")])

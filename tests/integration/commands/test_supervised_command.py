@@ -85,7 +85,7 @@ class Tree:
     async def line(self) -> str:
         return (await asyncio.wait_for(self._reader.readline(), BOUND)).decode().strip()
 
-    async def says(self, expected: str) -> None:
+    async def expect(self, expected: str) -> None:
         while (line := await self.line()) != expected:
             assert line, "it ended instead"
 
@@ -158,28 +158,28 @@ async def until_stopped(pid: int) -> None:
 
 async def test_killing_the_gate_process_ends_the_grandchildren(tree: Tree) -> None:
     async with gate_process(tree.bash(f"{FAMILY} echo ready >&9; wait")) as gate:
-        await tree.says("ready")
+        await tree.expect("ready")
         gate.kill()
         await tree.has_ended()
 
 
 async def test_killing_the_gate_process_ends_a_daemon_that_forked_twice(tree: Tree) -> None:
     async with gate_process(tree.bash(f"{sys.executable} -I -S -c '{DAEMON}'; sleep 300")) as gate:
-        await tree.says("ready")
+        await tree.expect("ready")
         gate.kill()
         await tree.has_ended()
 
 
 async def test_killing_a_gate_that_has_forked_ends_the_command_although_the_fork_holds_the_channel(tree: Tree) -> None:
     async with gate_process(tree.bash("echo ready >&9; sleep 300"), forks=True) as gate:
-        await tree.says("ready")
+        await tree.expect("ready")
         gate.kill()
         await tree.has_ended()
 
 
 async def test_a_stopped_gate_process_loses_its_command_at_the_deadline(tree: Tree) -> None:
     async with gate_process(tree.bash(f"{FAMILY} echo ready >&9; wait"), trust=0.8) as gate:
-        await tree.says("ready")
+        await tree.expect("ready")
         gate.send_signal(signal.SIGSTOP)
         await tree.has_ended()
 
@@ -194,7 +194,7 @@ async def test_the_deadline_ends_everything(tree: Tree) -> None:
 async def test_killing_the_supervisor_ends_everything_and_no_other_child_of_the_gate(tree: Tree) -> None:
     bystander = await asyncio.create_subprocess_exec("sleep", "300", start_new_session=True)
     command = await start(tree.bash(f"{FAMILY} echo ready >&9; wait"))
-    await tree.says("ready")
+    await tree.expect("ready")
     os.kill(parent(command.pid), signal.SIGKILL)
     result = await result_of(command)
     assert bystander.returncode is None
@@ -206,7 +206,7 @@ async def test_killing_the_supervisor_ends_everything_and_no_other_child_of_the_
 
 async def test_killing_the_guard_ends_everything(tree: Tree) -> None:
     command = await start(tree.bash(f"{FAMILY} echo ready >&9; wait"))
-    await tree.says("ready")
+    await tree.expect("ready")
     os.kill(parent(parent(command.pid)), signal.SIGKILL)
     result = await result_of(command)
     await tree.has_ended()
@@ -217,7 +217,7 @@ async def test_when_guard_and_supervisor_are_killed_at_once_the_command_dies_and
     tree: Tree,
 ) -> None:
     command = await start(tree.bash("echo ready >&9; exec sleep 300"))
-    await tree.says("ready")
+    await tree.expect("ready")
     inner = parent(command.pid)
     guard = parent(inner)
     for pid in (guard, inner):
@@ -232,7 +232,7 @@ async def test_when_guard_and_supervisor_are_killed_at_once_the_command_dies_and
 
 async def test_a_stopped_supervisor_still_keeps_the_deadline(tree: Tree) -> None:
     command = await start(tree.bash("echo ready >&9; sleep 300; true"))
-    await tree.says("ready")
+    await tree.expect("ready")
     os.kill(parent(command.pid), signal.SIGSTOP)
     command.extend(boottime())
     result = await result_of(command)
@@ -242,7 +242,7 @@ async def test_a_stopped_supervisor_still_keeps_the_deadline(tree: Tree) -> None
 
 async def test_a_stopped_guard_does_not_keep_the_gate_waiting(tree: Tree) -> None:
     command = await start(tree.bash("echo ready >&9; sleep 300"))
-    await tree.says("ready")
+    await tree.expect("ready")
     guard = parent(parent(command.pid))
     os.kill(guard, signal.SIGSTOP)
     await until_stopped(guard)
@@ -263,7 +263,7 @@ async def test_stopped_descendants_are_ended_too(tree: Tree) -> None:
 async def test_a_fork_bomb_is_ended(tree: Tree) -> None:
     storm = "for i in {1..300}; do setsid bash -c 'sleep 300; true' & echo $i >&9; done; wait"
     command = await start(tree.bash(f"trap '' TERM; {storm}"))
-    await tree.says("40")
+    await tree.expect("40")
     result = await asyncio.wait_for(command.stop(0), BOUND)
     await tree.has_ended()
     assert result.ended_by == "stop"
@@ -274,7 +274,7 @@ async def test_a_process_that_forks_and_exits_repeatedly_is_killed(tree: Tree) -
         "import os\nfor i in range(20000):\n  if os.fork(): os._exit(0)\n  os.setsid()\n  i or os.write(9, b'ready\\n')"
     )
     command = await start(tree.bash(f'{sys.executable} -I -S -c "{hop}" & sleep 300'))
-    await tree.says("ready")
+    await tree.expect("ready")
     result = await asyncio.wait_for(command.stop(0), BOUND)
     await tree.has_ended()
     assert result.all_ended
@@ -285,7 +285,7 @@ async def test_a_process_with_a_misleading_name_is_found(tree: Tree, tmp_path: P
     script.write_text("#!/bin/bash\nsetsid sleep 300 &\necho ready >&9\nwait\n")
     script.chmod(0o755)
     command = await start(tree.bash(f"setsid '{script}'; true"))
-    await tree.says("ready")
+    await tree.expect("ready")
     await asyncio.wait_for(command.stop(BOUND), BOUND)
     await tree.has_ended()
 
@@ -307,10 +307,10 @@ async def test_background_processes_are_ended_and_counted(tree: Tree) -> None:
 
 async def test_background_processes_may_end_in_good_order(tree: Tree) -> None:
     command = await start(tree.bash(f'{sys.executable} -I -S -c "{TIDY}" & exec sleep 300'))
-    await tree.says("ready")
+    await tree.expect("ready")
     assert command.pid is not None
     os.kill(command.pid, signal.SIGUSR1)
-    await tree.says("tidied")
+    await tree.expect("tidied")
     result = await result_of(command)
     assert (result.exit_status, result.ended_by) == (128 + signal.SIGUSR1, "itself")
 
@@ -365,22 +365,22 @@ async def test_extended_trust_outlives_the_first_deadline(tree: Tree) -> None:
 async def test_a_forwarded_signal_reaches_the_whole_process_group(tree: Tree) -> None:
     child = "trap 'echo child >&9; exit' HUP; echo ready >&9; while :; do sleep 0.01; done"
     command = await start(tree.bash(f"trap 'wait; exit 9' HUP; bash -c \"{child}\" & while :; do sleep 0.01; done"))
-    await tree.says("ready")
+    await tree.expect("ready")
     command.forward(signal.SIGHUP)
-    await tree.says("child")
+    await tree.expect("child")
     assert await result_of(command) == CommandResult(9, "itself", left_behind=0, all_ended=True)
 
 
 async def test_stop_lets_the_command_end_in_good_order(tree: Tree) -> None:
     command = await start(tree.bash("trap 'exit 0' TERM; echo ready >&9; while :; do sleep 0.01; done"))
-    await tree.says("ready")
+    await tree.expect("ready")
     result = await asyncio.wait_for(command.stop(BOUND), BOUND)
     assert result == CommandResult(exit_status=0, ended_by="stop", left_behind=0, all_ended=True)
 
 
 async def test_stop_kills_processes_that_ignore_it_after_the_grace(tree: Tree) -> None:
     command = await start(tree.bash(f"trap '' TERM; {FAMILY} echo ready >&9; wait; sleep 300"))
-    await tree.says("ready")
+    await tree.expect("ready")
     result = await asyncio.wait_for(command.stop(0.2), BOUND)
     await tree.has_ended()
     assert result == CommandResult(exit_status=137, ended_by="stop", left_behind=0, all_ended=True)
@@ -408,7 +408,7 @@ async def test_orders_to_a_supervisor_that_does_not_read_do_not_block_and_none_t
     tree: Tree,
 ) -> None:
     command = await start(tree.bash("echo ready >&9; sleep 300; true"))
-    await tree.says("ready")
+    await tree.expect("ready")
     inner = parent(command.pid)
     guard = parent(inner)
     async with AsyncExitStack() as resumed:

@@ -174,8 +174,8 @@ def test_a_process_may_have_any_name(name: str) -> None:
 
 def test_it_loads_little_because_every_command_waits_for_its_start() -> None:
     code = f"import sys; sys.path.insert(0, {str(Path(supervisor.__file__).parent)!r}); import supervisor"
-    told = [sys.executable, "-I", "-S", "-c", f"{code}; print(*sys.modules)"]
-    loaded = subprocess.run(told, capture_output=True, text=True, check=True).stdout.split()
+    command = [sys.executable, "-I", "-S", "-c", f"{code}; print(*sys.modules)"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     dear = {"asyncio", "collections", "contextlib", "enum", "functools", "pathlib", "re", "signal", "typing"}
     assert "supervisor" in loaded
     assert dear.isdisjoint(loaded)

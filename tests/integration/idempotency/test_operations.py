@@ -202,6 +202,6 @@ def test_every_decision_is_logged(orders_url: str, caplog: pytest.LogCaptureFixt
     with caplog.at_level("INFO", "interlock"), psycopg.connect(orders_url) as connection:
         for owner in "AAB":
             ORDERS.create_sync(connection, {"id": "7", "created_by": owner})
-    told = [(vars(record)["event"], vars(record)["what"], vars(record)["key"]) for record in caplog.records]
-    assert told == [(f"idempotency.{what}", "create", "7") for what in ("done", "replayed", "refused")]
+    logged = [(vars(record)["event"], vars(record)["what"], vars(record)["key"]) for record in caplog.records]
+    assert logged == [(f"idempotency.{what}", "create", "7") for what in ("done", "replayed", "refused")]
     assert vars(caplog.records[2])["reason"] == "the row belongs to A"

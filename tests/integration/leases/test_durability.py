@@ -19,30 +19,30 @@ Crash = Callable[[], None]
 
 
 @pytest.fixture(scope="module")
-def careless() -> Iterator[Cluster]:
+def unsafe_server() -> Iterator[Cluster]:
     with running_cluster(CARELESS) as cluster:
         execute(cluster.url(), whole_schema("interlock"))
         yield cluster
 
 
 @pytest.fixture
-def url(careless: Cluster) -> str:
-    execute(careless.url(), "TRUNCATE interlock.lease, interlock.waiter")
-    set_clock(careless.url(), 0)
-    return careless.url()
+def url(unsafe_server: Cluster) -> str:
+    execute(unsafe_server.url(), "TRUNCATE interlock.lease, interlock.waiter")
+    set_clock(unsafe_server.url(), 0)
+    return unsafe_server.url()
 
 
 @pytest.fixture
-def crash(careless: Cluster) -> Crash:
+def crash(unsafe_server: Cluster) -> Crash:
     def crash() -> None:
-        careless.stop("immediate")
-        careless.start()
+        unsafe_server.stop("immediate")
+        unsafe_server.start()
 
     return crash
 
 
 @pytest.fixture(autouse=True)
-def all_before_is_on_disk(careless: Cluster, url: str) -> None:
+def all_before_is_on_disk(unsafe_server: Cluster, url: str) -> None:
     execute(url, "CHECKPOINT")
 
 

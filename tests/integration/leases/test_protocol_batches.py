@@ -41,7 +41,7 @@ def test_waiters_queue_in_the_order_of_the_batch(interlock_url: str, first: Clie
     assert statuses(waiters) == ["busy"] * 3
     assert queue(interlock_url, "feeds") == [(waiter.grant_id, False) for waiter in waiters]
     assert first.release(winner) == "released"
-    assert listening.heard() == [waiters[0].grant_id]
+    assert listening.notified() == [waiters[0].grant_id]
 
 
 @pytest.mark.parametrize("is_held", [True, False])

@@ -69,7 +69,7 @@ def test_a_lease_that_is_broken_at_once_goes_to_the_first_waiter(
     held = first.acquire("feeds")
     waiter = third.wait("feeds", listener=LISTENER)
     assert second.break_open("feeds", immediate=True) == [(held.token, "first", None, None, 0, [])]
-    assert listening.heard() == [waiter.grant_id]
+    assert listening.notified() == [waiter.grant_id]
     assert third.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id).token > held.token
 
 

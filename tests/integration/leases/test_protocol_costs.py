@@ -78,7 +78,7 @@ def test_a_renewal_writes_each_lease_once(first: Client) -> None:
 
 
 @pytest.fixture
-def crowded(request: pytest.FixtureRequest, interlock_url: str) -> Iterator[Client]:
+def with_many_leases(request: pytest.FixtureRequest, interlock_url: str) -> Iterator[Client]:
     """A client of a database with so many leases, without statistics, or with those of an empty table."""
     execute(interlock_url, "ALTER TABLE interlock.lease SET (autovacuum_enabled = off)")
     execute(interlock_url, "ALTER TABLE interlock.waiter SET (autovacuum_enabled = off)")
@@ -86,7 +86,7 @@ def crowded(request: pytest.FixtureRequest, interlock_url: str) -> Iterator[Clie
         execute(interlock_url, "ANALYZE interlock.lease")
     fill = "INSERT INTO interlock.lease (name, token) SELECT n, 0 FROM generate_series(0, %s - 1) AS n"
     execute(interlock_url, fill, request.param)
-    with Client(interlock_url, "crowded") as client:
+    with Client(interlock_url, "with_many_leases") as client:
         yield client
 
 
@@ -108,28 +108,30 @@ def everything(client: Client, one: str, *several: str) -> None:
     client.run("SELECT interlock.register_v1(%s)", list(several))
 
 
-@pytest.mark.parametrize("crowded", [10, 1_000, 100_000], indirect=True)
-def test_no_call_scans_a_table_however_many_leases_there_are(crowded: Client, listening: Client) -> None:
+@pytest.mark.parametrize("with_many_leases", [10, 1_000, 100_000], indirect=True)
+def test_no_call_scans_a_table_however_many_leases_there_are(with_many_leases: Client, listening: Client) -> None:
     for names in ("31425", "80796"):  # the second time with cached plans
-        seen = reads(crowded, partial(everything, crowded, *names))
+        seen = reads(with_many_leases, partial(everything, with_many_leases, *names))
         assert {table: scans for table, (scans, _) in seen.items()} == {"lease": 0, "waiter": 0}
         assert max(rows for _, rows in seen.values()) < 250
 
 
-@pytest.mark.parametrize("crowded", [10, 100_000], indirect=True)
-def test_no_statement_is_so_expensive_that_the_server_would_compile_it(crowded: Client, listening: Client) -> None:
-    with plans(crowded.connection) as found:
-        everything(crowded, *"31425")
-        held = crowded.acquire("6")
-        waiter = crowded.wait("6", listener=LISTENER, direct=True)
-        assert crowded.hand_on(held).offered == waiter.grant_id
-        held = crowded.acquire("7")
-        crowded.run("SELECT interlock.write_record_v1('7', '1', %s, %s, %s)", *held.triple)
-        crowded.run("SELECT interlock.read_record_v1('7'), interlock.forget_records_v1('8', 60)")
-        crowded.run("SELECT interlock.wanted_v1('7'), interlock.held_v1('7')")
+@pytest.mark.parametrize("with_many_leases", [10, 100_000], indirect=True)
+def test_no_statement_is_so_expensive_that_the_server_would_compile_it(
+    with_many_leases: Client, listening: Client
+) -> None:
+    with plans(with_many_leases.connection) as found:
+        everything(with_many_leases, *"31425")
+        held = with_many_leases.acquire("6")
+        waiter = with_many_leases.wait("6", listener=LISTENER, direct=True)
+        assert with_many_leases.hand_over(held).offered == waiter.grant_id
+        held = with_many_leases.acquire("7")
+        with_many_leases.run("SELECT interlock.write_record_v1('7', '1', %s, %s, %s)", *held.triple)
+        with_many_leases.run("SELECT interlock.read_record_v1('7'), interlock.forget_records_v1('8', 60)")
+        with_many_leases.run("SELECT interlock.wanted_v1('7'), interlock.held_v1('7')")
     for table in ("lease", "lease_epoch", "waiter"):
         assert any(f" on {table} " in plan for plan in found), table
-    assert found.too_long(crowded.connection) == []
+    assert found.too_long(with_many_leases.connection) == []
 
 
 def acquired(first: Client, second: Client) -> Callable[[], object]:

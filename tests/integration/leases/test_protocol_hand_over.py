@@ -22,7 +22,7 @@ def handed(url: str, first: Client, second: Client, *, listener: int | None = No
     held = first.acquire("feeds")
     waiter = second.wait("feeds", listener=LISTENER, direct=True)
     assert waiter.status == "busy"
-    token = first.hand_on(held, listener=listener).token
+    token = first.hand_over(held, listener=listener).token
     assert token is not None
     assert token > held.token
     return waiter._replace(token=token)
@@ -42,12 +42,12 @@ def test_the_first_waiter_has_it_and_is_notified(
         second.wait("feeds", listener=LISTENER, direct=True),
         third.wait("feeds", listener=LISTENER, direct=True),
     )
-    came = first.hand_on(held)
+    came = first.hand_over(held)
     assert (came.status, came.offered, came.elsewhere) == ("released", waiter.grant_id, True)
     assert holder(interlock_url) == (waiter.grant_id, came.token, "second", 30.0, 1.0)
-    assert listening.heard_words() == [f"{waiter.grant_id} {came.token} {came.until!r}"]
+    assert listening.notified_payloads() == [f"{waiter.grant_id} {came.token} {came.until!r}"]
     assert queue(interlock_url, "feeds") == [(next_.grant_id, False)]
-    assert first.hand_on(held).status == "lost"
+    assert first.hand_over(held).status == "lost"
     assert third.ask("feeds").status == "busy"
 
 
@@ -56,7 +56,7 @@ def test_a_waiter_of_the_same_process_is_returned_and_not_notified(
 ) -> None:
     waiter = handed(interlock_url, first, second, listener=LISTENER)
     assert holder(interlock_url)[:2] == (waiter.grant_id, waiter.token)
-    assert listening.heard() == []
+    assert listening.notified() == []
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_waiter_that_confirms_has_it_for_its_whole_ttl(
     set_clock(interlock_url, 20)
     assert third.ask("feeds").status == "busy"
     assert third.run("SELECT interlock.offer_v1('{feeds}', NULL)") == []
-    assert listening.heard_words()[1:] == [], "its process is not taken for dead"
+    assert listening.notified_payloads()[1:] == [], "its process is not taken for dead"
 
 
 def test_a_short_lease_is_not_granted_for_longer_than_requested(
@@ -92,7 +92,7 @@ def test_a_short_lease_is_not_granted_for_longer_than_requested(
 ) -> None:
     held = first.acquire("feeds")
     second.ask("feeds", ttl=0.5, wait=True, listener=LISTENER, direct=True)
-    first.hand_on(held)
+    first.hand_over(held)
     assert holder(interlock_url)[3:] == (0.5, 0.5)
 
 
@@ -102,22 +102,22 @@ def test_a_waiter_that_does_not_confirm_has_it_for_a_second_and_its_process_is_s
 ) -> None:
     held = first.acquire("feeds")
     third.listen(8)
-    deaf = []
+    silent = []
     for number in range(3):
         set_clock(interlock_url, number / 1000)
-        deaf.append(second.wait("feeds", listener=LISTENER, direct=True))
+        silent.append(second.wait("feeds", listener=LISTENER, direct=True))
     set_clock(interlock_url, 0.01)
     lively = first.wait("feeds", listener=8, direct=True)
-    assert first.hand_on(held).offered == deaf[0].grant_id
+    assert first.hand_over(held).offered == silent[0].grant_id
     set_clock(interlock_url, 0.9)
     assert first.run("SELECT interlock.offer_v1('{feeds}', NULL)") == []
     set_clock(interlock_url, 1.1)
     first.run("SELECT interlock.offer_v1('{feeds}', NULL)")
-    assert third.heard() == [lively.grant_id]
-    assert listening.heard() == [deaf[0].grant_id, None]
+    assert third.notified() == [lively.grant_id]
+    assert listening.notified() == [silent[0].grant_id, None]
     answer = first.wait("feeds", listener=8, grant_id=lively.grant_id)
     assert (answer.status, answer.token > held.token) == ("granted", True)
-    assert second.wait("feeds", listener=LISTENER, grant_id=deaf[0].grant_id).status == "busy"
+    assert second.wait("feeds", listener=LISTENER, grant_id=silent[0].grant_id).status == "busy"
 
 
 def test_a_waiter_that_leaves_before_its_confirmation_passes_it_to_the_next(
@@ -126,7 +126,7 @@ def test_a_waiter_that_leaves_before_its_confirmation_passes_it_to_the_next(
     waiter = handed(interlock_url, first, second)
     next_ = third.wait("feeds", listener=LISTENER, direct=True)
     second.abandon(waiter)
-    assert listening.heard() == [waiter.grant_id, next_.grant_id]
+    assert listening.notified() == [waiter.grant_id, next_.grant_id]
     assert third.wait("feeds", listener=LISTENER, grant_id=next_.grant_id).status == "granted"
 
 
@@ -144,16 +144,16 @@ def test_a_waiter_without_consent_to_a_hand_over_is_notified_instead(
 ) -> None:
     held = first.acquire("feeds")
     waiter = second.wait("feeds", listener=LISTENER)
-    came = first.hand_on(held)
+    came = first.hand_over(held)
     assert (came.status, came.offered, came.token) == ("released", waiter.grant_id, None)
-    assert listening.heard_words() == [str(waiter.grant_id)]
+    assert listening.notified_payloads() == [str(waiter.grant_id)]
     assert holder(interlock_url)[0] is None
 
 
 def test_a_waiter_that_cannot_be_notified_is_not_handed_it(interlock_url: str, first: Client, second: Client) -> None:
     held = first.acquire("feeds")
     second.wait("feeds", direct=True)
-    assert first.hand_on(held).token is None
+    assert first.hand_over(held).token is None
     assert holder(interlock_url)[0] is None
 
 
@@ -164,9 +164,9 @@ def test_the_dead_are_not_handed_it(interlock_url: str, first: Client, second: C
         second.wait("feeds", listener=8, direct=True)
         lively = second.wait("feeds", listener=LISTENER, direct=True)
         short_lived.end(interlock_url)
-    came = first.hand_on(held)
+    came = first.hand_over(held)
     assert (came.offered, came.token) == (lively.grant_id, None)
-    assert listening.heard() == [lively.grant_id]
+    assert listening.notified() == [lively.grant_id]
 
 
 def test_a_guarded_lease_is_not_handed_over_before_the_transaction_ends(
@@ -176,7 +176,7 @@ def test_a_guarded_lease_is_not_handed_over_before_the_transaction_ends(
     waiter = second.wait("feeds", listener=LISTENER, direct=True)
     with third.connection.transaction():
         third.guard(held)
-        came = first.hand_on(held)
+        came = first.hand_over(held)
         assert (came.status, came.offered, came.token) == ("released", waiter.grant_id, None)
         assert second.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id).status == "locked"
     assert second.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id).status == "granted"
@@ -188,7 +188,7 @@ def test_after_a_promotion_nothing_is_handed_over(
     held = first.acquire("feeds")
     second.wait("feeds", listener=LISTENER, direct=True)
     execute(interlock_url, "UPDATE interlock.lease_epoch SET timeline = timeline - 1")
-    assert first.hand_on(held).token is None
+    assert first.hand_over(held).token is None
     assert holder(interlock_url)[0] is None
 
 
@@ -202,7 +202,7 @@ def test_a_hand_over_waits_for_the_disk_and_a_release_without_waiters_does_not(
     second.run("SET synchronous_commit = on")
     second.renew(waiter)
     execute(interlock_url, "DELETE FROM setting")
-    assert second.hand_on(waiter).status == "released"
+    assert second.hand_over(waiter).status == "released"
     assert execute(interlock_url, "SELECT at FROM setting") == [("off",)]
 
 
@@ -221,7 +221,7 @@ def test_a_waiter_does_not_succeed_itself(
         waiter.grant_id,
         -1 if before else 1,
     )
-    assert second.hand_on(waiter).offered == next_.grant_id
+    assert second.hand_over(waiter).offered == next_.grant_id
     assert queue(interlock_url, "feeds") == ([] if direct else [(next_.grant_id, True)])
 
 
@@ -236,7 +236,7 @@ def test_a_lone_waiter_does_not_succeed_itself(
         waiter.grant_id,
         LISTENER,
     )
-    assert second.hand_on(waiter).offered is None
+    assert second.hand_over(waiter).offered is None
     assert queue(interlock_url, "feeds") == []
 
 
@@ -266,4 +266,4 @@ def test_a_waiter_that_does_not_confirm_is_given_up_once(
         set_clock(interlock_url, 1.1)
         for _ in range(3):
             first.run("SELECT interlock.offer_v1('{feeds}', NULL)")
-    assert listening.heard() == [waiter.grant_id, None]
+    assert listening.notified() == [waiter.grant_id, None]

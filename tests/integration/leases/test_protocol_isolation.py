@@ -94,7 +94,7 @@ def test_with_that_default_everything_works(interlock_url: str, first: Client, l
         assert strict.renew(held) == "renewed"
         waiter = strict.wait("feeds", listener=LISTENER)
         assert strict.release(held) == "released"
-        assert listening.heard() == [waiter.grant_id]
+        assert listening.notified() == [waiter.grant_id]
         held = strict.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id)
         assert held.status == "granted"
         assert first.ask("feeds").status == "busy"

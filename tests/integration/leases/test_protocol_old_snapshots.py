@@ -45,11 +45,11 @@ def without_full_reads(url: str, grant: Answer) -> Answer:
     return with_token(url, grant, "token | 1")
 
 
-def held_by_the_last_of_many(url: str, first: Client, second: Client) -> Answer:
+def held_by_the_last_of_a_long_queue(url: str, first: Client, second: Client) -> Answer:
     holder = first.acquire("feeds")
     for _ in range(100):
         waiter = second.wait("feeds", listener=LISTENER, direct=True)
-        token = first.hand_on(holder).token
+        token = first.hand_over(holder).token
         assert token is not None
         holder = waiter._replace(token=token)
     assert first.renew(holder) == "renewed"
@@ -132,7 +132,7 @@ def test_former_waiters_are_not_read_again(
     interlock_url: str, first: Client, second: Client, third: Client, listening: Client, step: Step
 ) -> None:
     with back_up(interlock_url):
-        held = held_by_the_last_of_many(interlock_url, first, second)
+        held = held_by_the_last_of_a_long_queue(interlock_url, first, second)
         assert counted(third, ENTRIES, step(third, held)) < 20
 
 
@@ -167,7 +167,7 @@ def test_a_waiter_that_comes_after_the_clock_was_set_back_is_seen(
 ) -> None:
     held = begin(interlock_url, first.acquire("feeds"), "clock_timestamp() + interval '1 hour'")
     waiter = second.wait("feeds", listener=LISTENER, direct=True)
-    assert first.hand_on(held).offered == waiter.grant_id
+    assert first.hand_over(held).offered == waiter.grant_id
     [[is_past]] = execute(interlock_url, "SELECT queue_from < clock_timestamp() FROM interlock.lease")
     assert is_past
 
@@ -186,7 +186,7 @@ def test_a_waiter_from_before_the_queue_begins_is_seen_now_and_then(
     waiter = second.wait("feeds", listener=LISTENER, direct=True)
     begin(interlock_url, grant, "clock_timestamp()")
     seen = with_token(interlock_url, grant, "(token / 64 + 1) * 64")
-    assert first.hand_on(seen).offered == waiter.grant_id
+    assert first.hand_over(seen).offered == waiter.grant_id
 
 
 def test_a_waiter_from_before_the_queue_begins_gets_the_free_lease_when_it_asks(
@@ -194,7 +194,7 @@ def test_a_waiter_from_before_the_queue_begins_gets_the_free_lease_when_it_asks(
 ) -> None:
     grant = first.acquire("feeds")
     waiter = second.wait("feeds", listener=LISTENER, direct=True)
-    assert first.hand_on(begin(interlock_url, grant, "clock_timestamp()")).offered is None
+    assert first.hand_over(begin(interlock_url, grant, "clock_timestamp()")).offered is None
     assert second.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id).status == "granted"
     assert queue(interlock_url, "feeds") == []
 
@@ -215,9 +215,9 @@ def test_a_slow_arrival_does_not_come_before_the_queue_begins(
         third.run("SELECT pg_advisory_xact_lock(1)")
         with meanwhile(interlock_url, second, late[function]) as coming:
             waiter = first.wait("feeds", listener=LISTENER, direct=True)
-            token = first.hand_on(grant).token
+            token = first.hand_over(grant).token
             assert token is not None
             handed = without_full_reads(interlock_url, waiter._replace(token=token))
             third.run("COMMIT; BEGIN")
     assert coming.result().status == "busy"
-    assert first.hand_on(handed).offered == coming.result().grant_id
+    assert first.hand_over(handed).offered == coming.result().grant_id

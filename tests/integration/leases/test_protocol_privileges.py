@@ -44,10 +44,10 @@ def use_everything(client: Client, listening: Client) -> None:
     waiter, leaver = client.wait("feeds", listener=LISTENER), client.wait("feeds", listener=LISTENER)
     client.abandon(leaver)
     assert client.release(held) == "released"
-    assert listening.heard() == [waiter.grant_id]
+    assert listening.notified() == [waiter.grant_id]
     held = client.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id)
     waiter = client.wait("feeds", listener=LISTENER, direct=True)
-    assert client.hand_on(held).offered == waiter.grant_id
+    assert client.hand_over(held).offered == waiter.grant_id
     held = client.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id)
     client.run("SELECT interlock.register_v1('{a,b}')")
     grants = client.ask_many(["a", "b"], wait=True, listener=LISTENER)

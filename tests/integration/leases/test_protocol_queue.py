@@ -13,7 +13,7 @@ def test_waiters_are_served_in_the_order_of_arrival(
     waiters = [client.wait("feeds", listener=LISTENER) for client in (second, third, second)]
     for waiter, client in zip(waiters, (second, third, second), strict=True):
         assert first.release(held) == "released"
-        assert listening.heard() == [waiter.grant_id]
+        assert listening.notified() == [waiter.grant_id]
         held = client.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id)
         assert held.status == "granted"
     assert queue(interlock_url, "feeds") == []
@@ -28,8 +28,8 @@ def test_a_release_notifies_only_the_first_waiter(
         waiter = second.wait("feeds", listener=8)
         third.wait("feeds", listener=LISTENER)
         first.release(held)
-        assert other_listening.heard() == [waiter.grant_id]
-        assert listening.heard() == []
+        assert other_listening.notified() == [waiter.grant_id]
+        assert listening.notified() == []
 
 
 def test_a_release_without_waiters_sends_no_notification(first: Client, second: Client, listening: Client) -> None:
@@ -37,7 +37,7 @@ def test_a_release_without_waiters_sends_no_notification(first: Client, second: 
     first.wait("other", listener=LISTENER)
     release = "SELECT status, offered, elsewhere FROM interlock.release_v1(%s, %s, %s)"
     assert first.run(release, *first.acquire("feeds").triple) == [("released", None, None)]
-    assert listening.heard() == []
+    assert listening.notified() == []
 
 
 def test_a_release_returns_the_next_waiter_and_does_not_notify_its_own_process(
@@ -47,11 +47,11 @@ def test_a_release_returns_the_next_waiter_and_does_not_notify_its_own_process(
     waiter = second.wait("feeds", listener=LISTENER)
     release = "SELECT status, offered, elsewhere FROM interlock.release_v1(%s, %s, %s, %s)"
     assert first.run(release, *held.triple, LISTENER) == [("released", waiter.grant_id, False)]
-    assert listening.heard() == []
+    assert listening.notified() == []
     held = second.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id)
     waiter = first.wait("feeds", listener=LISTENER)
     assert second.run(release, *held.triple, 8) == [("released", waiter.grant_id, True)]
-    assert listening.heard() == [waiter.grant_id]
+    assert listening.notified() == [waiter.grant_id]
 
 
 @pytest.mark.parametrize("is_free", [True, False])
@@ -91,7 +91,7 @@ def test_dead_waiters_are_skipped_and_removed(
         short_lived.end(interlock_url)
     first.release(held)
     assert queue(interlock_url, "feeds") == [(live.grant_id, True), (behind.grant_id, False)]
-    assert listening.heard() == [live.grant_id]
+    assert listening.notified() == [live.grant_id]
 
 
 def test_a_queue_of_dead_waiters_counts_as_empty(interlock_url: str, first: Client, second: Client) -> None:
@@ -127,7 +127,7 @@ def test_an_offer_that_is_not_accepted_within_a_second_goes_to_the_next(
     assert third.wait("feeds", listener=8, grant_id=next_one.grant_id).status == "busy"
     set_clock(interlock_url, 2)
     assert first.run("SELECT grant_id FROM interlock.offer_v1('{feeds}', NULL)") == [(next_one.grant_id,)]
-    assert (listening.heard(), third.heard()) == ([slow.grant_id, None], [next_one.grant_id])
+    assert (listening.notified(), third.notified()) == ([slow.grant_id, None], [next_one.grant_id])
     assert third.wait("feeds", listener=8, grant_id=next_one.grant_id).status == "granted"
     assert second.wait("feeds", listener=LISTENER, grant_id=slow.grant_id).status == "busy"
     assert queue(interlock_url, "feeds") == [(slow.grant_id, False)]
@@ -170,7 +170,7 @@ def test_a_departing_waiter_passes_its_offer_to_the_next(
     leaver, stayer = second.wait("feeds", listener=LISTENER), third.wait("feeds", listener=LISTENER)
     first.release(held)
     second.abandon(leaver)
-    assert listening.heard() == [leaver.grant_id, stayer.grant_id]
+    assert listening.notified() == [leaver.grant_id, stayer.grant_id]
     assert queue(interlock_url, "feeds") == [(stayer.grant_id, True)]
 
 
@@ -180,10 +180,10 @@ def test_a_waiter_that_leaves_before_its_turn_is_forgotten(
     held = first.acquire("feeds")
     leaver, stayer = second.wait("feeds", listener=LISTENER), third.wait("feeds", listener=LISTENER)
     second.abandon(leaver)
-    assert listening.heard() == []
+    assert listening.notified() == []
     assert queue(interlock_url, "feeds") == [(stayer.grant_id, False)]
     first.release(held)
-    assert listening.heard() == [stayer.grant_id]
+    assert listening.notified() == [stayer.grant_id]
 
 
 def test_a_repeated_request_keeps_its_position_also_with_a_new_listener(
@@ -207,7 +207,7 @@ def test_after_an_expiry_the_next_request_notifies_the_first_waiter(
     late = third.wait("feeds", listener=LISTENER)
     set_clock(interlock_url, 30)
     assert third.wait("feeds", listener=LISTENER, grant_id=late.grant_id).status == "busy"
-    assert listening.heard() == [turn.grant_id]
+    assert listening.notified() == [turn.grant_id]
     assert second.wait("feeds", listener=LISTENER, grant_id=turn.grant_id).status == "granted"
 
 
@@ -226,7 +226,7 @@ def test_the_first_waiter_of_a_guarded_lease_keeps_its_turn_and_is_not_notified_
             answer = second.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id)
             assert (answer.status, answer.retry_after) == ("locked", 0.02)
             assert first.ask("feeds").status == "busy"
-            calls += len(listening.heard())
+            calls += len(listening.notified())
         assert calls <= 7
     assert second.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id).status == "granted"
 
@@ -253,4 +253,4 @@ def test_names_with_the_same_lock_do_not_disturb_each_other_for_long(
         assert comer.status == "changing"
     assert second.wait(other, listener=LISTENER, grant_id=comer.grant_id).status == "busy"
     assert first.release(elsewhere) == "released"
-    assert listening.heard() == [comer.grant_id]
+    assert listening.notified() == [comer.grant_id]

@@ -18,7 +18,7 @@ def settled(client: Client, answer: Answer) -> Answer:
 
 
 def has_been_notified(url: str, listening: Client, answer: Answer) -> bool:
-    was_told = queue(url, answer.name) == [(answer.grant_id, True)] and answer.grant_id in listening.heard()
+    was_told = queue(url, answer.name) == [(answer.grant_id, True)] and answer.grant_id in listening.notified()
     return answer.status == "granted" or was_told
 
 

@@ -142,21 +142,21 @@ async def test_a_callers_cancellation_ends_the_campaign(locks: AsyncInterlock, i
 
 async def test_callbacks(locks: AsyncInterlock) -> None:
     election = locks.lease("scheduler").terms()
-    told: list[str] = []
+    calls: list[str] = []
     enough = asyncio.Event()
 
     async def lead(term: AsyncTerm) -> None:
-        told.append("leads")
-        if len(told) > 4:
+        calls.append("leads")
+        if len(calls) > 4:
             enough.set()
-        if len(told) % 4 == 1:
+        if len(calls) % 4 == 1:
             election.step_down()
             await asyncio.Event().wait()
 
-    task = asyncio.create_task(election.run(lead, deposed=lambda: told.append("deposed")))
+    task = asyncio.create_task(election.run(lead, deposed=lambda: calls.append("deposed")))
     await enough.wait()
     await end(task)
-    assert told[:6] == ["leads", "deposed"] * 3
+    assert calls[:6] == ["leads", "deposed"] * 3
 
 
 async def test_with_slots_several_lead(locks: AsyncInterlock, others: AsyncInterlock) -> None:
@@ -193,19 +193,19 @@ def test_in_threads(sync_locks: Interlock, interlock_url: str) -> None:
 
 
 def test_callbacks_in_threads(sync_locks: Interlock) -> None:
-    told: list[str] = []
+    calls: list[str] = []
 
     class Enough(Exception):
         pass
 
     def lead(term: object) -> None:
-        told.append("leads")
-        if len(told) > 2:
+        calls.append("leads")
+        if len(calls) > 2:
             raise Enough
 
     with pytest.raises(Enough):
-        sync_locks.lease("scheduler").terms().run(lead, deposed=lambda: told.append("deposed"))
-    assert told == ["leads", "deposed", "leads", "deposed"]
+        sync_locks.lease("scheduler").terms().run(lead, deposed=lambda: calls.append("deposed"))
+    assert calls == ["leads", "deposed", "leads", "deposed"]
 
 
 async def test_an_election_ends_when_the_root_object_is_closed(locks: AsyncInterlock, interlock_url: str) -> None:

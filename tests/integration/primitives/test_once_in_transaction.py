@@ -272,7 +272,7 @@ async def test_every_decision_is_logged(locks: AsyncInterlock, caplog: pytest.Lo
     with caplog.at_level("INFO", "interlock.coordination.primitives.once"):
         for _ in range(2):
             await locks.once("fee:7", work)
-    told = [
+    logged = [
         vars(record)["event"] for record in caplog.records if record.name == "interlock.coordination.primitives.once"
     ]
-    assert told == ["once.done", "once.replayed"]
+    assert logged == ["once.done", "once.replayed"]
