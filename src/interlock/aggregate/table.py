@@ -115,9 +115,9 @@ class RecordTable(Generic[R]):
         **wanted: Any,
     ) -> Page[R]:
         """A page of records. `wanted` are the values of `filters`; None leaves a filter out."""
-        asked = {name: value for name, value in wanted.items() if value is not None}
-        values = [self._stored(*each) for each in asked.items()]
-        conditions = [self._filters()[name].format(f"${place}") for place, name in enumerate(asked, 1)]
+        given = {name: value for name, value in wanted.items() if value is not None}
+        values = [self._stored(*each) for each in given.items()]
+        conditions = [self._filters()[name].format(f"${place}") for place, name in enumerate(given, 1)]
         conditions += [] if deleted else ["t.deleted_at IS NULL"]
         direction, comparison = ("DESC", "<") if descending else ("", ">")
         key, kind = self._sort_keys()[sort]
@@ -132,8 +132,8 @@ class RecordTable(Generic[R]):
             self.schema,
         )
         rows = await fetch(connection, statement, *values, limit + 1)
-        shown = [self.from_row(row[1:]) for row in rows[:limit]]
-        return Page(shown, (rows[limit - 1][0], shown[-1].id) if len(rows) > limit else None)
+        items = [self.from_row(row[1:]) for row in rows[:limit]]
+        return Page(items, (rows[limit - 1][0], items[-1].id) if len(rows) > limit else None)
 
     async def clock(self, connection: Any) -> datetime:
         [[now]] = await self._fetch_own(connection, "clock")

@@ -47,7 +47,7 @@ class EngineRenewal:
         self._replaced: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        self.current = await self._made()
+        self.current = await self._create()
         self._watching = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
@@ -78,19 +78,22 @@ class EngineRenewal:
             log.warning("orchestration.engine_kept", extra={"why": str(error)})
 
     def _is_outdated(self) -> bool:
-        if self._database.connections > self._known:
+        if self._database.connections > self._known_connections:
             return True
-        return self._lifetime is not None and boottime() - self._made_at >= self._lifetime
+        return self._lifetime is not None and boottime() - self._created_at >= self._lifetime
 
     async def _renew(self) -> None:
-        replaced, self.current = self.current, await self._made()
+        replaced, self.current = self.current, await self._create()
         ending = asyncio.create_task(replaced.close(self._close_timeout))
         self._replaced.add(ending)
         ending.add_done_callback(self._replaced.discard)
         log.info("orchestration.engine_renewed")
 
-    async def _made(self) -> DuroxideEngine:
-        known, made_at = self._database.connections, boottime()  # read first, so that a change in between counts
+    async def _create(self) -> DuroxideEngine:
+        connections, created_at = (
+            self._database.connections,
+            boottime(),
+        )  # read first, so that a change in between counts
         engine = await self._make()
-        self._known, self._made_at = known, made_at
+        self._known_connections, self._created_at = connections, created_at
         return engine

@@ -132,13 +132,13 @@ class InstanceActivities(Effects[InstanceRecord]):
         driver = self._driver(instance)
         observation = await driver.observe(instance.id)
         endpoint = _endpoint(observation)
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             await reach(driver, instance.id, endpoint, self._context.timing.check_timeout)
         except errors.DatabaseUnreachable as error:
             if observation.state != "running":
                 raise
-            return ProbeResult(str(error), error.code, time.monotonic() - begun, self._context.timing.timeout)
+            return ProbeResult(str(error), error.code, time.monotonic() - started, self._context.timing.timeout)
         async with self.owned(attempt, task) as (connection, instance):
             await self._records.change(
                 connection,

@@ -40,9 +40,9 @@ class HealthWatch:
             instance = await self._records.read(connection, watch.instance)
         if not _is_watched(instance, watch):
             return WatchResult(True, 0, 0)
-        begun = time.monotonic()
+        started = time.monotonic()
         error_text = await self._check_error(instance)
-        milliseconds = (time.monotonic() - begun) * 1000
+        milliseconds = (time.monotonic() - started) * 1000
         failures = watch.failures + 1 if error_text else 0
         async with self._context.transactions.transaction() as connection:
             await attempt.fence(connection)

@@ -170,9 +170,9 @@ class Instances(Requests[InstanceRecord]):
         *,
         by: str,
     ) -> InstanceRecord:
-        begun = await self.begin(connection, instance, event, orchestration, by=by, columns=_UNWATCHED)
+        result = await self.begin(connection, instance, event, orchestration, by=by, columns=_UNWATCHED)
         await self._end_watch(connection, instance)
-        return begun
+        return result
 
     async def _end_watch(self, connection: Any, instance: InstanceRecord) -> None:
         """Cancel the watcher, before a change of state."""

@@ -152,7 +152,7 @@ async def test_where_passwords_come_from_a_function_the_engine_is_replaced_in_ti
 async def grown_old(durable: AsyncDurable) -> None:
     """Its engine is past its time, and is replaced, once."""
     engines, number = durable._engines, id(durable._engine)
-    engines._made_at -= replica._PASSWORD_LASTS
+    engines._created_at -= replica._PASSWORD_LASTS
     await asyncio.to_thread(eventually, lambda: id(engines.current) != number, within=WITHIN)
 
 

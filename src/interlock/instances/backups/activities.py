@@ -97,7 +97,7 @@ class BackupActivities(Effects[BackupRecord]):
         size, sha256 = await archive_digest(archive)
         async with self.owned(attempt, task) as (connection, _):
             values = {
-                "path": backup_directory.keep(part, backup.stem, attempt.number, backup.format),
+                "path": backup_directory.publish(part, backup.stem, attempt.number, backup.format),
                 "size_bytes": size,
                 "sha256": sha256,
                 "server_version": version,

@@ -29,56 +29,56 @@ class BackupDirectory:
 
     def begin(self, stem: str, attempt: int) -> Path:
         """Create a directory for an incomplete archive. Only this process's user can enter it."""
-        part = self._part(stem, attempt)
-        with self._in_words():
+        part = self._partial_path(stem, attempt)
+        with self._translated_errors():
             for place in reversed([part.parent, *part.parent.parents]):
                 if not place.exists():
                     place.mkdir(mode=0o700, exist_ok=True)
             part.mkdir(mode=0o700)
         return part
 
-    def keep(self, part: Path, stem: str, attempt: int, format: Format) -> str:
+    def publish(self, part: Path, stem: str, attempt: int, format: Format) -> str:
         """Rename `part`, whose archive is complete.
 
         Returns the archive's path, relative to the directory of backups.
         """
-        with self._in_words():
+        with self._translated_errors():
             sync_directory(part)
-            whole = self._whole(stem, attempt)
-            part.rename(whole)
-            sync_directory(whole.parent)
-        return str((whole / _ARCHIVES[format]).relative_to(self.root))
+            final = self._final_path(stem, attempt)
+            part.rename(final)
+            sync_directory(final.parent)
+        return str((final / _ARCHIVES[format]).relative_to(self.root))
 
     def archive(self, part: Path, format: Format) -> Path:
         return part / _ARCHIVES[format]
 
     def has(self, path: str) -> bool:
-        with self._in_words():
+        with self._translated_errors():
             return (self.root / path).exists()
 
     def locate(self, path: str) -> Path:
         """Raises BackupMissing."""
-        found = self.root / path
+        archive = self.root / path
         if not self.has(path):
             raise BackupMissing(
-                f"{found} does not exist on this machine: set backup_dir to a directory that all replicas share."
+                f"{archive} does not exist on this machine: set backup_dir to a directory that all replicas share."
             )
-        return found
+        return archive
 
     def remove(self, stem: str, but: str | None = None) -> None:
         """Remove everything of that backup, except the archive at `but`. Missing files are no error."""
         folder = (self.root / stem).parent
         kept = (self.root / but).parent if but else None
-        with self._in_words():
-            for found in self._named(folder, Path(stem).name):
-                if found != kept:
-                    remove_all(found)
+        with self._translated_errors():
+            for directory in self._named(folder, Path(stem).name):
+                if directory != kept:
+                    remove_all(directory)
             if not but and folder.exists():
                 sync_directory(folder)
 
-    def found(self) -> Iterator[tuple[str, Path]]:
+    def entries(self) -> Iterator[tuple[str, Path]]:
         """Every directory of a backup, complete or not, with the id of the backup."""
-        with self._in_words():
+        with self._translated_errors():
             folders = [folder for folder in self.root.iterdir() if folder.is_dir()] if self.root.exists() else []
             for folder in folders:
                 for entry in folder.iterdir():
@@ -90,15 +90,15 @@ class BackupDirectory:
             return []
         return [entry for entry in folder.iterdir() if entry.name.startswith((f"{name}.", f".{name}."))]
 
-    def _part(self, stem: str, attempt: int) -> Path:
-        whole = self._whole(stem, attempt)
-        return whole.with_name(f".{whole.name}.part")
+    def _partial_path(self, stem: str, attempt: int) -> Path:
+        final = self._final_path(stem, attempt)
+        return final.with_name(f".{final.name}.part")
 
-    def _whole(self, stem: str, attempt: int) -> Path:
+    def _final_path(self, stem: str, attempt: int) -> Path:
         return self.root / f"{stem}.{attempt}"
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -42,7 +42,7 @@ async def dump(
     clients: Clients, endpoint: Endpoint, password: str, purpose: str, format: Format, archive: Path
 ) -> None:
     """Write the whole database of the endpoint into `archive`, and onto the disk."""
-    words: list[str | Path] = [
+    command: list[str | Path] = [
         clients.pg_dump,
         "--no-password",
         "--no-tablespaces",
@@ -60,7 +60,7 @@ async def dump(
             certificate = Path(place) / "ca.pem"
             certificate.write_text(endpoint.ca)
             variables["PGSSLROOTCERT"] = str(certificate)
-        await _run(words, _variables(endpoint, password, purpose) | variables)
+        await _run(command, _variables(endpoint, password, purpose) | variables)
 
 
 async def restore(
@@ -70,7 +70,7 @@ async def restore(
 
     Objects of the archive replace existing ones, and belong to the restoring role. `grants` restores privileges too.
     """
-    words: list[str | Path] = [
+    command: list[str | Path] = [
         clients.pg_restore,
         "--no-password",
         f"--dbname={endpoint.database}",
@@ -87,7 +87,7 @@ async def restore(
         async with restore_proxy.listening(Path(place)):
             try:
                 variables = {"PGHOST": place, "PGPORT": str(PORT)}
-                await _run(words, _variables(endpoint, password, purpose) | variables)
+                await _run(command, _variables(endpoint, password, purpose) | variables)
             except InterlockError as error:
                 raise restore_proxy.refusal or error from error
     if not restore_proxy.is_permitted:
@@ -109,12 +109,12 @@ def _variables(endpoint: Endpoint, password: str, purpose: str) -> dict[str, str
     }
 
 
-async def _run(words: Sequence[str | Path], variables: Mapping[str, str]) -> None:
+async def _run(command: Sequence[str | Path], variables: Mapping[str, str]) -> None:
     """Run a program to its end. Cancellation ends the program too."""
-    program = Path(words[0])
+    program = Path(command[0])
     try:
         process = await asyncio.create_subprocess_exec(
-            *(os.fspath(word) for word in words),
+            *(os.fspath(word) for word in command),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -125,13 +125,13 @@ async def _run(words: Sequence[str | Path], variables: Mapping[str, str]) -> Non
     except OSError as error:
         raise BinariesMissing(f"{program} cannot be run ({error.strerror}): install it again.") from error
     try:
-        _, said = await process.communicate()
+        _, stderr = await process.communicate()
     except BaseException:
         with suppress(TimeoutError):
             await _end(process)
         raise
     if process.returncode:
-        raise _failure(program.name, process.returncode, said.decode(errors="replace"))
+        raise _failure(program.name, process.returncode, stderr.decode(errors="replace"))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -146,23 +146,23 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             process.kill()
 
 
-def _failure(program: str, status: int, said: str) -> BackupFailed | DatabaseUnreachable | OutOfSpace:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _failure(program: str, status: int, stderr: str) -> BackupFailed | DatabaseUnreachable | OutOfSpace:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     first = next((line.partition("error:")[2].strip() for line in lines if "error:" in line), "")
     reason = " ".join((first or (lines or [f"exit status {status}"])[-1]).split()).rstrip(".")
-    if _NO_SPACE in said:
+    if _NO_SPACE in stderr:
         return OutOfSpace(f"{program} found the disk full ({reason}): free some space, and try again.")
-    if _LOCKS in said:
+    if _LOCKS in stderr:
         return BackupFailed(
             f"{program} needs more locks than the instance's server can hold ({reason}): raise its parameter "
             f"{_LOCKS}, and try again."
         )
-    if _WAITED in said and program == "pg_dump":
+    if _WAITED in stderr and program == "pg_dump":
         return BackupFailed(
             f"{program} waited {_LOCKS_WITHIN} s for a table that another transaction has locked ({reason}): "
             "end that transaction, and try again."
         )
-    if any(sign in said for sign in _CUT_OFF):
+    if any(sign in stderr for sign in _CUT_OFF):
         return DatabaseUnreachable(
             f"{program} lost its connection to the instance ({reason}): check that it runs, and try again."
         )

@@ -44,16 +44,16 @@ class BackupRemoval(Requests[BackupRecord]):
         A backup whose files this machine does not see is neither removed nor counted as kept, because the disk of the
         backups may not be mounted.
         """
-        kept, begun = self._context.backup_settings, []
-        if not (kept.keep or kept.days):
+        settings, started = self._context.backup_settings, []
+        if not (settings.keep or settings.days):
             return []
         backup_directory, paths = (
-            BackupDirectory(kept.directory),
+            BackupDirectory(settings.directory),
             await self.records.fetch(connection, "paths", instance),
         )
         unseen = await asyncio.to_thread(lambda: [one for one, path in paths if not backup_directory.has(path)])
-        for (old,) in await self.records.fetch(connection, "prunable", instance, kept.keep, kept.days, unseen):
+        for (old,) in await self.records.fetch(connection, "prunable", instance, settings.keep, settings.days, unseen):
             # A restore may have been requested before the query above locked the backup.
             if not await self.records.fetch(connection, "restoring", old):
-                begun.append((await self.delete(connection, old)).id)
-        return begun
+                started.append((await self.delete(connection, old)).id)
+        return started

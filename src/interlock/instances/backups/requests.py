@@ -168,7 +168,7 @@ class Backups(Requests[BackupRecord]):
     async def sweep(self) -> int:
         """Remove directories that crashes left behind. Returns the number of removed directories."""
         backup_directory, swept = BackupDirectory(self._context.backup_settings.directory), 0
-        for owner, place in await asyncio.to_thread(lambda: list(backup_directory.found())):
+        for owner, place in await asyncio.to_thread(lambda: list(backup_directory.entries())):
             async with self._context.transactions.transaction() as connection:
                 try:
                     backup = await self.records.read(connection, owner)

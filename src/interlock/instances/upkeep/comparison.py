@@ -66,13 +66,13 @@ def dns_verdicts(instance: InstanceRecord, published: Published) -> Verdicts:
     if published.owner is None and not published.targets:
         return {"dns": f"{instance.dns_name} is not published, and should lead to {host}."}
     if published.owner != instance.id:
-        whose = (
+        reason = (
             f"belongs to the instance {published.owner}" if published.owner else "has records that are not Interlock's"
         )
-        return {"dns": f"{instance.dns_name} {whose}, and should lead to {host}."}
+        return {"dns": f"{instance.dns_name} {reason}, and should lead to {host}."}
     if [_normalized(target) for target in published.targets] != [_normalized(host)]:
-        led = ", ".join(published.targets) or "nothing"
-        return {"dns": f"{instance.dns_name} leads to {led}, and should lead to {host}."}
+        targets = ", ".join(published.targets) or "nothing"
+        return {"dns": f"{instance.dns_name} leads to {targets}, and should lead to {host}."}
     return {"dns": ""}
 
 

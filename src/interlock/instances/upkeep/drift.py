@@ -149,17 +149,17 @@ class DriftCheck:
             new = (finding.driver, finding.instance, finding.kind, finding.name, finding.detail, at)
             await self._findings.fetch(connection, "open_one", *new)
             log.warning("drift.found", extra=facts | {"detail": finding.detail})
-            happened = f"drift found: {finding.kind}"
+            event_kind = f"drift found: {finding.kind}"
         elif known is not None and not finding.detail:
             await self._findings.fetch(connection, "close", known.id, at)
             log.info("drift.over", extra=facts)
-            happened = f"drift over: {finding.kind}"
+            event_kind = f"drift over: {finding.kind}"
         else:
             if known is not None and known.detail != finding.detail:
                 await self._findings.fetch(connection, "describe", known.id, finding.detail)
             return
         if instance is not None:
-            await self._records.events.note(connection, instance.id, happened, at, finding.detail)
+            await self._records.events.note(connection, instance.id, event_kind, at, finding.detail)
 
     async def _note_failure(self, grant: AsyncGrant, driver: str, error: str) -> None:
         async with self._context.transactions.transaction() as connection:

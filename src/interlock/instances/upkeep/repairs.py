@@ -54,10 +54,10 @@ class Repairs:
         """Start repairs that need no operator, a limited number at a time."""
         async with self._context.transactions.transaction() as connection:
             found = await self.findings.repairable(connection, list(self._context.drivers))
-        begun = 0
+        started = 0
         for finding in found:
-            if begun < _AT_ONCE and await self._try_repair(grant, finding):
-                begun += 1
+            if started < _AT_ONCE and await self._try_repair(grant, finding):
+                started += 1
 
     async def _try_repair(self, grant: AsyncGrant, finding: DriftFinding) -> bool:
         try:

@@ -24,7 +24,7 @@ from interlock.instances.drivers.kubernetes import configuration, creation, cred
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.inventory import KINDS, Inventory, everything, required
 from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINER, NAME, ObjectNames
-from interlock.instances.drivers.kubernetes.observation import is_ready, is_up_to_date, seen, with_warnings
+from interlock.instances.drivers.kubernetes.observation import is_ready, is_up_to_date, observed_state, with_warnings
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Observation, Spec
@@ -54,13 +54,13 @@ class KubernetesDriver:
     async def observe(self, id: str) -> Observation:
         async with self._api() as api:
             inventory = await Inventory.of(api, ObjectNames(id))
-            observation = seen(inventory, namespace=api.namespace)
+            observation = observed_state(inventory, namespace=api.namespace)
             if observation.state not in ("starting", "broken"):
                 return observation
             warnings = await asyncio.gather(
                 *(api.warnings(resource.metadata.uid) for resource in with_warnings(inventory))
             )
-            return seen(inventory, [one for some in warnings for one in some], namespace=api.namespace)
+            return observed_state(inventory, [one for some in warnings for one in some], namespace=api.namespace)
 
     async def start(self, id: str) -> None:
         """A pod that is not ready, and was started with earlier parameters, is deleted, so that a new one starts."""
@@ -111,10 +111,10 @@ class KubernetesDriver:
                 written = {credentials.NEXT: credentials.packed(new)}
                 await api.change(secret, {"data": written}, only_if_unchanged=True)
             statement = credentials.new_password_statement(secret.metadata.annotations[NAME], new)
-            status, said = await api.run(pod.metadata.name, CONTAINER, credentials.PSQL, given=statement)
+            status, output = await api.run(pod.metadata.name, CONTAINER, credentials.PSQL, given=statement)
             if status:
                 raise DriverError(
-                    f"PostgreSQL of instance {id} did not accept the new password ({said.strip()}): try again."
+                    f"PostgreSQL of instance {id} did not accept the new password ({output.strip()}): try again."
                 )
             shown = {credentials.PASSWORD: credentials.packed(new), credentials.NEXT: None}
             await api.change(secret, {"data": shown})

@@ -26,7 +26,7 @@ def with_warnings(inventory: Inventory) -> list[Any]:
     return [resource for resource in [*candidates, inventory.get(Service)] if resource is not None]
 
 
-def seen(inventory: Inventory, warnings: Sequence[Any] = (), *, namespace: str) -> Observation:
+def observed_state(inventory: Inventory, warnings: Sequence[Any] = (), *, namespace: str) -> Observation:
     if not inventory.resources:
         return Observation("absent")
     stateful_set = inventory.get(StatefulSet)
@@ -39,7 +39,7 @@ def seen(inventory: Inventory, warnings: Sequence[Any] = (), *, namespace: str) 
             return Observation("stopped", version=version)
         return Observation("starting", version=version, detail="It is shutting down.")
     if pod is None or pod.metadata.deletionTimestamp or not is_ready(pod):
-        state, detail = _trouble(inventory, pod, warnings)
+        state, detail = _not_ready(inventory, pod, warnings)
         return Observation(state, version=version, detail=detail)
     return _reachable(inventory, version, warnings, namespace)
 
@@ -86,21 +86,21 @@ def _host(service: Any, namespace: str) -> str | None:
     return next((one.ip or one.hostname for one in (balancer.ingress if balancer else None) or []), None)
 
 
-def _trouble(inventory: Inventory, pod: Any | None, warnings: Sequence[Any]) -> tuple[Any, str]:
+def _not_ready(inventory: Inventory, pod: Any | None, warnings: Sequence[Any]) -> tuple[Any, str]:
     """The state and its reason, if no pod is ready."""
-    said = _latest(warnings)
+    warning = _latest(warnings)
     if pod is None:
         claim = inventory.get(PersistentVolumeClaim, inventory.names.claim)
         pending = claim is not None and claim.status is not None and claim.status.phase == "Pending"
-        return "starting", said or ("It waits for its volume." if pending else "It waits for its pod.")
+        return "starting", warning or ("It waits for its volume." if pending else "It waits for its pod.")
     for container in (pod.status.containerStatuses if pod.status else None) or []:
         waiting = container.state.waiting if container.state else None
         if waiting is not None and waiting.reason in _HOPELESS:
-            return "broken", f"{waiting.reason}: {waiting.message or said or _ended(container)}"
+            return "broken", f"{waiting.reason}: {waiting.message or warning or _ended(container)}"
     for condition in _conditions(pod):
         if condition.type == "PodScheduled" and condition.status == "False":
             return "starting", f"{condition.reason}: {condition.message}"
-    return "starting", said or "It waits for PostgreSQL to answer."
+    return "starting", warning or "It waits for PostgreSQL to answer."
 
 
 def _ended(container: Any) -> str:

@@ -84,9 +84,9 @@ def _undone_on_error(environment: LocalEnvironment, directory: Directory) -> Ite
 
 
 def _make(environment: LocalEnvironment, directory: Directory, spec: Spec, binaries: Binaries) -> None:
-    taken: list[int] = []
+    refused_ports: list[int] = []
     while True:
-        marker = _written_marker(environment, directory, spec, binaries, taken)
+        marker = _written_marker(environment, directory, spec, binaries, refused_ports)
         _ensure_password(directory)
         cluster = environment.cluster(marker, binaries)
         cluster.create()
@@ -96,7 +96,7 @@ def _make(environment: LocalEnvironment, directory: Directory, spec: Spec, binar
                 cluster.stop("fast")
                 cluster.start()
         except AddressInUse:
-            taken.append(marker.port)
+            refused_ports.append(marker.port)
         else:
             break
     log_step(spec.id, "server started")
@@ -106,7 +106,7 @@ def _make(environment: LocalEnvironment, directory: Directory, spec: Spec, binar
 
 
 def _written_marker(
-    environment: LocalEnvironment, directory: Directory, spec: Spec, binaries: Binaries, taken: list[int]
+    environment: LocalEnvironment, directory: Directory, spec: Spec, binaries: Binaries, refused_ports: list[int]
 ) -> Marker:
     """Write the marker of this request, with a port of its own: the earlier port unless that is taken."""
 
@@ -119,10 +119,10 @@ def _written_marker(
         return Marker(spec.id, spec.name, port, binaries.version[0], parameters, spec.dns_name).write(directory)
 
     found = read_marker(directory)
-    if found is not None and found.port not in taken and found.port in environment.ports:
+    if found is not None and found.port not in refused_ports and found.port in environment.ports:
         marker = write_down(found.port)
     else:
-        marker = choose_port(environment.root, environment.ports, taken, write_down_another)
+        marker = choose_port(environment.root, environment.ports, refused_ports, write_down_another)
     log_step(spec.id, "marker written")
     return marker
 
