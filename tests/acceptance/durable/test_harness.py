@@ -89,9 +89,7 @@ async def test_an_activity_that_is_killed_after_its_effect_leaves_one_effect_and
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("domain", DOMAINS, ids=[domain.module for domain in DOMAINS])
 @pytest.mark.timeout(900)
-async def test_an_orchestration_whose_worker_is_killed_after_any_step_ends_as_if_it_had_not_been(
-    url: str, domain: Domain
-) -> None:
+async def test_an_orchestration_whose_worker_is_killed_after_any_step_ends_the_same(url: str, domain: Domain) -> None:
     """All steps of all orchestrations at the same time: each run of one loses its worker after another step."""
     execute(url, domain.tables)
     async with AsyncDurable(*domain.parts, url=url, concurrency=0) as durable:

@@ -139,7 +139,7 @@ async def test_nothing_runs_twice_when_a_replica_is_told_to_end(steps_url: str, 
     assert times_begun(steps_url) == 24
 
 
-async def test_what_was_recorded_is_started_though_its_process_died_right_after_the_commit(
+async def test_a_recorded_orchestration_is_started_although_its_process_died_after_the_commit(
     steps_url: str, asking: AsyncDurable
 ) -> None:
     recorder = Worker(steps_url, "support.durable_steps", "support.durable_recorder")
@@ -163,7 +163,7 @@ def own_cluster() -> Iterator[Cluster]:
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(150)
-async def test_everything_is_finished_after_the_database_was_away_for_half_a_minute(own_cluster: Cluster) -> None:
+async def test_all_work_is_finished_after_an_outage_of_the_database_of_half_a_minute(own_cluster: Cluster) -> None:
     url = own_cluster.url(tcp=True)
     os.environ["STEPS_URL"] = url
     with workers(url, 2) as team:

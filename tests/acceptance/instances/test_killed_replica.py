@@ -15,7 +15,7 @@ FOUND = "SELECT kind, instance FROM interlock.instance_drift"
 
 
 @pytest.mark.timeout(180)
-def test_one_looks_and_when_it_is_killed_the_other_does(interlock_url: str) -> None:
+def test_one_replica_checks_for_drift_and_the_other_takes_over_when_it_is_killed(interlock_url: str) -> None:
     execute(interlock_url, paper_driver.TABLES + upkeep_worker.TABLES)
     execute(interlock_url, "INSERT INTO paper (id, name, state) VALUES ('unheard-of', 'stray', 'running')")
     held = psycopg.connect(interlock_url, autocommit=True)

@@ -52,7 +52,7 @@ async def opened(kind: str, url: str) -> AsyncIterator[Any]:
 @pytest.mark.exhaustive(beyond=4)
 @pytest.mark.parametrize("schema", ["interlock", "control_2"])
 @pytest.mark.parametrize("kind", ["psycopg", "asyncpg", "psycopg:connection", "asyncpg:connection", "asyncpg:session"])
-async def test_every_kind_of_connection_can_ask_for_everything(
+async def test_every_kind_of_connection_can_make_every_request(
     interlock_url: str, kind: str, schema: str, tmp_path: Path
 ) -> None:
     if schema != "interlock":

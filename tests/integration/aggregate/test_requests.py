@@ -101,7 +101,7 @@ async def plane(interlock_url: str) -> AsyncIterator[Plane]:
     await made.transactions.close()
 
 
-async def test_work_ends_with_a_move_into_the_state_that_its_request_had_led_to(plane: Plane) -> None:
+async def test_work_ends_with_a_transition_into_the_current_state(plane: Plane) -> None:
     thing = await plane.create("a", "lamp")
     asked = await plane.ask(plane.requests.begin, thing, "switch_off", plane.work.switch_off)
     assert (asked.state, asked.working) == ("off", True)

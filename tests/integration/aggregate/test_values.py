@@ -128,14 +128,14 @@ async def domain(url: str) -> AsyncIterator[Domain]:
         yield Domain(url, work, Requests(Things("interlock")), durable)
 
 
-async def test_work_ends_though_the_record_is_in_the_state_of_the_move_already(domain: Domain) -> None:
+async def test_work_ends_although_the_record_has_the_target_state_already(domain: Domain) -> None:
     """The record has failed already, and the check fails again."""
     execute(domain.url, INSERT, "one", "failed", "", 1)
     found = await domain.checked("one")
     assert (found.working, found.error_code) == (False, "not_running")
 
 
-async def test_text_that_no_column_takes_does_not_keep_a_move_back_for_ever(url: str) -> None:
+async def test_text_that_no_column_stores_does_not_block_a_transition(url: str) -> None:
     """`moving` gives columns, as an effect does; those of an effect are made storable, those of a move are not."""
     execute(url, INSERT, "one", "making", "", 1)
     things = Things("interlock")
@@ -195,7 +195,7 @@ async def pages(url: str, **wishes: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("descending", [False, True])
-async def test_what_has_no_sort_key_is_in_some_page_too(url: str, descending: bool) -> None:
+async def test_records_without_a_sort_key_are_listed_too(url: str, descending: bool) -> None:
     for id, title in (("a", None), ("b", "x"), ("c", None), ("d", "y"), ("e", None)):  # noqa: A001
         execute(url, INSERT, id, "making", title, 1)
     assert sorted(await pages(url, sort="title", descending=descending)) == ["a", "b", "c", "d", "e"]

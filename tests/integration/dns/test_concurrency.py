@@ -38,9 +38,7 @@ async def test_one_of_many_instances_gets_the_name(bind: Bind, names: Dns, host:
         assert {getattr(one, "owner", None) for one in refused} == {f"i-{winner - 1}"}
 
 
-async def test_a_name_that_changes_hands_is_never_half_ones_and_half_anothers(
-    bind: Bind, names: Dns, host: str
-) -> None:
+async def test_a_name_that_changes_owner_never_has_records_of_both(bind: Bind, names: Dns, host: str) -> None:
     ids = [f"i-{number}" for number in range(4)]
     address = {id_: f"127.0.0.{number}" for number, id_ in enumerate(ids, 1)}
     had: list[str] = []
@@ -61,7 +59,7 @@ async def test_a_name_that_changes_hands_is_never_half_ones_and_half_anothers(
 
 
 @pytest.mark.parametrize("successor", ["no replica", "another replica"])
-async def test_a_name_that_becomes_free_while_it_is_asked_for_is_not_refused(
+async def test_a_name_that_becomes_free_during_a_request_is_not_refused(
     bind: Bind, names: Dns, host: str, successor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the question whether it is new and the look at whose it is."""
@@ -100,7 +98,7 @@ async def killed_before_the_answer(asking: Coroutine[Any, Any, None], cable: Cab
     assert task.cancelled()
 
 
-async def test_a_lost_answer_is_no_lost_name(bind: Bind, names: Dns, cable: Cable, host: str) -> None:
+async def test_a_lost_answer_does_not_lose_the_name(bind: Bind, names: Dns, cable: Cable, host: str) -> None:
     through = dns_from_url(bind.url(port=cable.port))
     for target in ("127.0.0.1", "127.0.0.2", "elsewhere.example.net"):
         await killed_before_the_answer(through.publish(host, target, "i-1"), cable)

@@ -39,7 +39,7 @@ def record(kind: RdataType, ttl: int = 60) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-async def test_a_name_leads_to_its_target_and_says_whose_it_is(
+async def test_a_name_leads_to_its_target_and_names_its_owner(
     bind: Bind, names: Dns, host: str, kind: RdataType
 ) -> None:
     await names.publish(host, TARGETS[kind], "i-1")
@@ -47,7 +47,7 @@ async def test_a_name_leads_to_its_target_and_says_whose_it_is(
     assert await names.lookup(host) == Published("i-1", (TARGETS[kind],))
 
 
-async def test_what_is_published_again_changes_nothing(bind: Bind, names: Dns, host: str) -> None:
+async def test_a_repeated_publication_changes_nothing(bind: Bind, names: Dns, host: str) -> None:
     await names.publish(host, "127.0.0.1", "i-1")
     before = bind.serial()
     for spelling in (host, host.upper(), f"{host}.{ZONE}", f"{host}.{ZONE}."):
@@ -71,7 +71,7 @@ async def test_records_live_as_long_as_the_url_says_from_the_next_time_on(bind: 
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-async def test_what_is_withdrawn_is_gone(bind: Bind, names: Dns, host: str, kind: RdataType) -> None:
+async def test_a_withdrawn_name_is_gone(bind: Bind, names: Dns, host: str, kind: RdataType) -> None:
     await names.publish(host, TARGETS[kind], "i-1")
     await names.withdraw(host, "i-1")
     assert written(bind, host) == {}
@@ -81,14 +81,14 @@ async def test_what_is_withdrawn_is_gone(bind: Bind, names: Dns, host: str, kind
     assert bind.serial() == before
 
 
-async def test_what_was_withdrawn_can_be_published_for_another(bind: Bind, names: Dns, host: str) -> None:
+async def test_a_withdrawn_name_can_be_published_for_another_owner(bind: Bind, names: Dns, host: str) -> None:
     await names.publish(host, "127.0.0.1", "i-1")
     await names.withdraw(host, "i-1")
     await names.publish(host, "127.0.0.2", "i-2")
     assert written(bind, host) == {RdataType.A: ["60 127.0.0.2"], RdataType.TXT: mark("i-2")}
 
 
-async def test_anothers_name_is_neither_taken_nor_withdrawn(bind: Bind, names: Dns, host: str) -> None:
+async def test_a_foreign_name_is_neither_taken_nor_withdrawn(bind: Bind, names: Dns, host: str) -> None:
     await names.publish(host, "127.0.0.1", "i-1")
     before = bind.serial()
     for verb in (names.check(host, "i-2"), names.publish(host, "127.0.0.1", "i-2")):
@@ -100,9 +100,7 @@ async def test_anothers_name_is_neither_taken_nor_withdrawn(bind: Bind, names: D
 
 
 @pytest.mark.parametrize("kind", ["A", "AAAA", "CNAME", "MX", "TXT"])
-async def test_records_that_nobody_of_us_made_are_neither_taken_nor_withdrawn(
-    bind: Bind, names: Dns, host: str, kind: str
-) -> None:
+async def test_foreign_records_are_neither_taken_nor_withdrawn(bind: Bind, names: Dns, host: str, kind: str) -> None:
     value = {"A": "192.0.2.1", "AAAA": "2001:db8::2", "CNAME": "ns", "MX": "10 ns", "TXT": "hello"}[kind]
     bind.by_hand(("add", host, "60", kind, value))
     before = bind.serial()
@@ -114,7 +112,7 @@ async def test_records_that_nobody_of_us_made_are_neither_taken_nor_withdrawn(
     assert bind.serial() == before
 
 
-async def test_a_name_whose_mark_is_lost_is_nobodys(bind: Bind, names: Dns, host: str) -> None:
+async def test_a_name_without_its_mark_has_no_owner(bind: Bind, names: Dns, host: str) -> None:
     await names.publish(host, "127.0.0.1", "i-1")
     bind.by_hand(("delete", f"_interlock.{host}", "TXT"))
     with pytest.raises(DnsForeign, match="not Interlock's"):
@@ -142,7 +140,7 @@ async def test_a_name_whose_record_is_lost_is_published_again(bind: Bind, names:
     assert written(bind, host) == {RdataType.A: record(RdataType.A), RdataType.TXT: mark("i-1")}
 
 
-async def test_what_somebody_put_beside_ours_stays(bind: Bind, names: Dns, host: str) -> None:
+async def test_foreign_records_beside_a_name_stay(bind: Bind, names: Dns, host: str) -> None:
     await names.publish(host, "127.0.0.1", "i-1")
     bind.by_hand(("add", host, "60", "MX", "10 ns"))
     await names.publish(host, "127.0.0.2", "i-1")
@@ -177,7 +175,7 @@ async def test_a_check_changes_nothing(bind: Bind, names: Dns, host: str) -> Non
     assert await names.lookup(host) == Published("i-1", ("127.0.0.1",))
 
 
-async def test_the_server_is_asked_for_the_zone_if_the_url_names_none(bind: Bind, names: Dns, host: str) -> None:
+async def test_the_zone_is_queried_if_the_url_names_none(bind: Bind, names: Dns, host: str) -> None:
     asking = dns_from_url(bind.url(zone=""))
     name = f"a.{host}.{ZONE}"
     for target in ("127.0.0.1", f"ns.{ZONE}", "elsewhere.example.net", "127.0.0.2"):  # a CNAME hides the zone
@@ -195,7 +193,7 @@ async def test_a_name_in_no_zone_of_the_server_is_refused(bind: Bind, name: str)
 
 
 @pytest.mark.parametrize("name", [ZONE, "mydb.example.com", f"my{ZONE}", "a_b", ""])
-async def test_a_name_outside_the_zone_is_refused_before_anybody_is_asked(names: Dns, name: str) -> None:
+async def test_a_name_outside_the_zone_is_refused_without_a_request(names: Dns, name: str) -> None:
     with pytest.raises(InvalidName):
         await names.publish(name, "127.0.0.1", "i-1")
 
@@ -220,7 +218,7 @@ async def test_the_secret_may_be_in_a_variable_or_in_a_file_of_binds(
 
 
 @pytest.mark.parametrize("first", ["refuses", "is silent"])
-async def test_a_server_is_found_by_its_name_at_whichever_address_answers(
+async def test_a_server_is_reached_at_the_address_that_answers(
     bind: Bind, host: str, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares: list[float] = []

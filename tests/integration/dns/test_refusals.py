@@ -116,7 +116,7 @@ async def test_a_server_that_is_not_there(bind: Bind, host: str) -> None:
     assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in str(error)
 
 
-async def test_a_server_of_which_nobody_knows_the_address(bind: Bind, host: str) -> None:
+async def test_a_server_without_a_known_address(bind: Bind, host: str) -> None:
     error = await refusal(dns_from_url(bind.url().replace("127.0.0.1", "ns.invalid")), host)
     assert isinstance(error, DnsUnreachable)
 
@@ -168,7 +168,7 @@ async def answering(rcode: Rcode | None, secret: str | None = None) -> AsyncIter
         (None, DnsUnreachable, "(the connection ended)"),
     ],
 )
-async def test_whatever_a_server_answers_is_told(
+async def test_every_answer_of_a_server_becomes_an_error(
     bind: Bind, host: str, rcode: Rcode | None, kind: type[DnsError], said: str
 ) -> None:
     async with answering(rcode, bind.secret) as port:
@@ -186,7 +186,7 @@ async def test_whatever_a_server_answers_is_told(
 
 
 @pytest.mark.parametrize("rcode", [Rcode.NOERROR, Rcode.NXRRSET, Rcode.YXDOMAIN, Rcode.REFUSED])
-async def test_an_answer_without_a_signature_makes_nobody_believe_anything(bind: Bind, host: str, rcode: Rcode) -> None:
+async def test_an_unsigned_answer_is_rejected(bind: Bind, host: str, rcode: Rcode) -> None:
     async with answering(rcode) as port:
         names = dns_from_url(bind.url(port=port))
         for verb in (names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1")):
@@ -194,9 +194,7 @@ async def test_an_answer_without_a_signature_makes_nobody_believe_anything(bind:
                 await verb
 
 
-async def test_an_answer_that_was_changed_on_its_way_is_not_believed(
-    bind: Bind, host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_modified_answer_is_rejected(bind: Bind, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sign: Callable[..., Any] = dns.tsig.sign
 
     def remembered_wrongly(*arguments: Any) -> Any:

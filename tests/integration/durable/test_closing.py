@@ -26,7 +26,7 @@ async def long(run: Run, url: str) -> int:
 
 
 @pytest.mark.timeout(120)
-async def test_one_that_may_be_interrupted_is_left_to_others(interlock_url: str) -> None:
+async def test_an_interruptible_activity_is_left_to_other_replicas(interlock_url: str) -> None:
     """The closing is the test: it would wait for an hour."""
     async with AsyncDurable(work, url=interlock_url) as durable:
         await durable.start(long, "it", interlock_url)

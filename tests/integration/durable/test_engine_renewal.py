@@ -124,7 +124,7 @@ async def test_when_the_password_was_changed_and_connections_ended_the_work_goes
         assert await handle.wait(WITHIN) == 42
 
 
-async def test_where_passwords_come_from_a_function_the_engine_is_replaced_in_time(
+async def test_an_engine_with_a_password_function_is_renewed_in_time(
     bare_url: str, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that it needs no password that is older; what the old one is at it ends, and its connections go with it."""
@@ -167,7 +167,7 @@ async def test_without_a_function_and_with_whole_connections_nothing_is_replaced
         assert durable._engine is first
 
 
-async def test_if_no_new_engine_can_be_made_the_old_one_is_kept_and_it_is_tried_again(
+async def test_a_failed_renewal_keeps_the_old_engine_and_is_repeated(
     interlock_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(engine_renewal, "_CHECK_EVERY", 0.05)

@@ -181,7 +181,7 @@ async def test_an_end_is_recorded_once(url: str) -> None:
     assert execute(url, "SELECT * FROM interlock.orchestration ORDER BY id") == first
 
 
-def test_two_that_ask_for_different_things_under_one_id_wait_for_each_other(url: str) -> None:
+def test_concurrent_requests_under_one_id_wait_for_each_other(url: str) -> None:
     ask = "SELECT interlock.record_orchestration_v1('new', 'test', '1.0.0', %s, NULL, NULL)"
     with psycopg.connect(url) as first:
         assert first.execute(ask, ['{"a": 1}']).fetchone() == ("recorded",)

@@ -224,7 +224,7 @@ async def test_the_last_failure_keeps_its_code(durable: AsyncDurable) -> None:
     assert [number for _, number in calls] == [1, 2, 3]
 
 
-async def test_what_says_so_is_not_tried_again(durable: AsyncDurable) -> None:
+async def test_do_not_retry_ends_the_attempts(durable: AsyncDurable) -> None:
     handle = await durable.start(buy, "much", Order("much", 14))
     with pytest.raises(OrchestrationFailed, match="too much") as failed:
         await handle.wait(50)
@@ -236,7 +236,7 @@ async def test_an_attempt_that_was_overtaken_does_not_count(durable: AsyncDurabl
     assert await (await durable.start(be_overtaken, "overtaken", url)).wait(50) == 3
 
 
-async def test_a_database_that_is_away_when_a_step_begins_is_waited_for() -> None:
+async def test_a_step_waits_for_an_unreachable_database() -> None:
     class Absent(EngineDatabase):
         absences = 2
 
@@ -253,7 +253,7 @@ async def test_a_database_that_is_away_when_a_step_begins_is_waited_for() -> Non
     assert (database.absences, calls[-1]) == (0, ("x/1.1", 7))
 
 
-async def test_what_failed_is_cleaned_up_by_an_orchestration_of_its_own(durable: AsyncDurable) -> None:
+async def test_a_failed_orchestration_is_cleaned_up_by_another_one(durable: AsyncDurable) -> None:
     with pytest.raises(OrchestrationFailed):
         await (await durable.start(buy, "spent", Order("spent", 14))).wait(50)
     assert await cleaned(durable, "spent") == "refunded 14"
@@ -288,7 +288,7 @@ async def test_time_and_chance_are_the_same_at_every_turn(durable: AsyncDurable)
     assert isinstance(number, UUID)
 
 
-async def test_events_wait_for_whoever_asks_for_them_in_their_order(durable: AsyncDurable) -> None:
+async def test_events_are_kept_in_order_until_they_are_read(durable: AsyncDurable) -> None:
     handle = await durable.start(collect, "collect", 3)
     for amount in (1, 2, 3):
         await durable.send("collect", "paid", {"id": "x", "amount": amount})
@@ -310,7 +310,7 @@ async def test_events_are_kept_when_it_is_continued_as_new(durable: AsyncDurable
     assert (await durable.status("count")).execution == 4
 
 
-async def test_an_orchestration_that_awaits_something_else_says_so(durable: AsyncDurable) -> None:
+async def test_an_orchestration_that_awaits_no_step_fails_with_that_error(durable: AsyncDurable) -> None:
     handle = await durable.start(strays, "strays", Order("s", 1))
     with pytest.raises(OrchestrationFailed, match="other than a step of its run"):
         await handle.wait(50)
@@ -330,7 +330,7 @@ async def test_an_input_of_another_type_is_refused_at_once(durable: AsyncDurable
         await durable.status("wrong")
 
 
-async def test_a_cancelled_one_ends_and_is_cleaned_up(durable: AsyncDurable, url: str) -> None:
+async def test_a_cancelled_orchestration_ends_and_is_cleaned_up(durable: AsyncDurable, url: str) -> None:
     handle = await durable.start(hang_around, "hung", Order("hung", 9))
     await asyncio.wait_for(begun.wait(), 50)
     await handle.cancel("enough")
@@ -341,7 +341,7 @@ async def test_a_cancelled_one_ends_and_is_cleaned_up(durable: AsyncDurable, url
     assert execute(url, "SELECT root FROM interlock.attempt WHERE root = 'hung'") == []
 
 
-async def test_one_that_is_cancelled_before_it_was_started_never_runs(durable: AsyncDurable, url: str) -> None:
+async def test_an_orchestration_cancelled_before_its_start_never_runs(durable: AsyncDurable, url: str) -> None:
     async with await psycopg.AsyncConnection.connect(url) as connection:
         handle = await durable.start(buy, "unwanted", Order("unwanted", 5), connection=connection)
         await durable.cancel("unwanted", "no more", connection=connection)
@@ -350,7 +350,7 @@ async def test_one_that_is_cancelled_before_it_was_started_never_runs(durable: A
     assert calls == []
 
 
-async def test_one_that_has_ended_stays_as_it_is_when_it_is_cancelled(durable: AsyncDurable) -> None:
+async def test_cancelling_an_ended_orchestration_changes_nothing(durable: AsyncDurable) -> None:
     handle = await durable.start(buy, "done", Order("done", 1))
     await handle.wait(50)
     await handle.cancel()
@@ -359,14 +359,14 @@ async def test_one_that_has_ended_stays_as_it_is_when_it_is_cancelled(durable: A
         await durable.cancel("unknown")
 
 
-async def test_what_runs_is_finished_by_the_version_it_began_with(durable: AsyncDurable) -> None:
+async def test_a_running_orchestration_is_finished_by_its_own_version(durable: AsyncDurable) -> None:
     old = await durable.start(upgraded_1, "old", Order("old", 1))
     assert await (await durable.start(upgraded_2, "new", Order("new", 1))).wait(50) == "2.0.0"
     await durable.send("old", "go", "on")
     assert await old.wait(50) == "1.0.0 on"
 
 
-async def test_what_was_asked_for_is_listed_with_its_history(durable: AsyncDurable) -> None:
+async def test_requested_orchestrations_are_listed_with_their_history(durable: AsyncDurable) -> None:
     await (await durable.start(buy, "list-1", Order("1", 1))).wait(50)
     await (await durable.start(buy, "list-2", Order("2", 2))).wait(50)
     assert [(one.id, one.state, one.result) for one in await durable.list("list-")] == [
@@ -378,7 +378,7 @@ async def test_what_was_asked_for_is_listed_with_its_history(durable: AsyncDurab
     assert kinds == ["OrchestrationStarted", "ActivityScheduled", "ActivityCompleted", "OrchestrationCompleted"]
 
 
-async def test_what_ended_long_ago_is_forgotten_and_may_be_asked_for_again(durable: AsyncDurable, url: str) -> None:
+async def test_pruned_orchestrations_can_be_requested_again(durable: AsyncDurable, url: str) -> None:
     await (await durable.start(buy, "ancient", Order("old", 1))).wait(50)
     finished = "SELECT id FROM interlock.orchestration WHERE id = 'ancient' AND finished_at IS NOT NULL"
     await asyncio.to_thread(eventually, lambda: execute(url, finished))
@@ -388,7 +388,7 @@ async def test_what_ended_long_ago_is_forgotten_and_may_be_asked_for_again(durab
     assert await (await durable.start(buy, "ancient", Order("old", 2))).wait(50) == 4
 
 
-async def test_of_one_that_goes_on_for_ever_only_the_newest_history_is_kept(durable: AsyncDurable, url: str) -> None:
+async def test_an_endless_orchestration_keeps_only_its_newest_history(durable: AsyncDurable, url: str) -> None:
     handle = await durable.start(count, "ever", [])
     for number in (1, 2, 3):
         await durable.send("ever", "number", number)
@@ -400,7 +400,7 @@ async def test_of_one_that_goes_on_for_ever_only_the_newest_history_is_kept(dura
     assert await handle.wait(50) == [1, 2, 3]
 
 
-async def test_of_one_that_goes_on_for_ever_only_the_newest_attempts_are_kept(durable: AsyncDurable, url: str) -> None:
+async def test_an_endless_orchestration_keeps_only_its_newest_attempts(durable: AsyncDurable, url: str) -> None:
     handle = await durable.start(pay_often, "often", 5)
     attempts = "SELECT execution FROM interlock.attempt WHERE root = 'often' ORDER BY execution"
     await asyncio.to_thread(eventually, lambda: execute(url, attempts) == [(1,), (2,), (3,), (4,), (5,)])
@@ -413,7 +413,7 @@ async def test_of_one_that_goes_on_for_ever_only_the_newest_attempts_are_kept(du
     await handle.wait(50)
 
 
-async def test_the_engine_says_that_it_does_not_survive_a_fork(durable: AsyncDurable) -> None:
+async def test_the_engine_refuses_to_work_after_a_fork(durable: AsyncDurable) -> None:
     child = copy(durable._engine)
     child._pid = os.getppid()
     with pytest.raises(errors.ConfigurationError, match="does not survive a fork"):
@@ -432,7 +432,7 @@ async def test_asyncpg_records_in_a_transaction_of_its_own(durable: AsyncDurable
         await connection.close()
 
 
-async def test_what_is_rolled_back_was_never_asked_for(durable: AsyncDurable, url: str) -> None:
+async def test_a_rolled_back_request_never_happened(durable: AsyncDurable, url: str) -> None:
     engine = create_async_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     async with engine.connect() as connection:
         await durable.start(buy, "undone", Order("u", 1), connection=connection)
@@ -456,13 +456,13 @@ async def test_a_clock_that_is_too_far_off_is_refused(interlock_url: str) -> Non
             pass
 
 
-async def test_a_database_that_is_not_there_is_told_at_once() -> None:
+async def test_a_missing_database_is_reported_at_once() -> None:
     with closed_port() as port, pytest.raises(errors.DatabaseUnreachable):
         async with AsyncDurable(work, url=f"postgresql://nobody@127.0.0.1:{port}/none"):
             pass
 
 
-async def test_what_stands_in_the_engines_queue_is_not_started_again(interlock_url: str) -> None:
+async def test_an_orchestration_in_the_engines_queue_is_not_started_again(interlock_url: str) -> None:
     async with AsyncDurable(work, url=interlock_url, concurrency=0) as asking:
         await asking.start(buy, "queued", Order("q", 1))
         async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
@@ -474,7 +474,7 @@ async def test_what_stands_in_the_engines_queue_is_not_started_again(interlock_u
     assert queue == [("queued",), ("recorded",)]
 
 
-async def test_what_was_recorded_can_be_begun_at_once_unless_it_was_cancelled(interlock_url: str) -> None:
+async def test_a_recorded_orchestration_can_be_started_at_once_unless_it_was_cancelled(interlock_url: str) -> None:
     async with AsyncDurable(work, url=interlock_url, concurrency=0) as asking:
         async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
             await asking.start(buy, "recorded", Order("r", 1), connection=connection)
@@ -487,7 +487,7 @@ async def test_what_was_recorded_can_be_begun_at_once_unless_it_was_cancelled(in
     assert execute(interlock_url, "SELECT instance_id FROM interlock_engine.orchestrator_queue") == [("recorded",)]
 
 
-async def test_of_several_servers_the_primary_is_taken(url: str) -> None:
+async def test_the_primary_is_chosen_among_several_servers(url: str) -> None:
     with closed_port() as port:
         both = url.replace("@127.0.0.1:", f"@127.0.0.1:{port},127.0.0.1:")
         async with AsyncDurable(work, url=both, concurrency=0) as asking:

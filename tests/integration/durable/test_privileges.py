@@ -24,7 +24,7 @@ def granted_url(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-async def test_it_can_ask_for_orchestrations_run_them_and_forget_them(granted_url: str) -> None:
+async def test_the_granted_role_can_start_run_and_prune_orchestrations(granted_url: str) -> None:
     async with AsyncDurable(work, url=granted_url) as durable:
         handle = await durable.start(three, "one", 0.0)
         assert await handle.wait(50) == [1, 2, 3]

@@ -41,7 +41,7 @@ async def test_an_orchestration_goes_on_while_its_clean_up_does(interlock_url: s
         assert await is_unfinished(connection, "interlock", "one")
 
 
-async def test_of_an_unknown_orchestration_nothing_is_known(interlock_url: str) -> None:
+async def test_an_unknown_orchestration_has_no_outcome(interlock_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
         assert await read_outcome(connection, "interlock", "none") is None
         assert not await is_unfinished(connection, "interlock", "none")

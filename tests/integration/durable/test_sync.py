@@ -120,11 +120,11 @@ def test_the_same_again_changes_nothing_and_another_input_is_refused(durable: Du
         durable.start(buy, "same", 8)
 
 
-def test_a_plain_activity_that_was_overtaken_is_refused_by_the_fence(durable: Durable) -> None:
+def test_a_superseded_plain_activity_is_refused_by_the_fence(durable: Durable) -> None:
     assert durable.start(overtaken, "overtaken", 1).wait(50) == 3
 
 
-def test_it_is_recorded_in_the_callers_transaction_or_not_at_all(durable: Durable, url: str) -> None:
+def test_a_start_is_recorded_in_the_callers_transaction_or_not_at_all(durable: Durable, url: str) -> None:
     with psycopg.connect(url) as connection:
         durable.start(buy, "undone", 1, connection=connection)
         connection.rollback()
@@ -158,7 +158,7 @@ def test_a_failure_keeps_its_code_and_is_cleaned_up(durable: Durable) -> None:
     assert handle.status().state == "failed"
 
 
-def test_it_is_cancelled_also_in_the_callers_transaction(durable: Durable, url: str) -> None:
+def test_an_orchestration_is_cancelled_in_the_callers_transaction(durable: Durable, url: str) -> None:
     first, second = (durable.start(hear, f"cancelled-{number}", 1) for number in (1, 2))
     first.cancel("enough")
     with psycopg.connect(url) as connection:
@@ -187,7 +187,7 @@ def test_threads_share_it(durable: Durable) -> None:
     assert results == [[2 * number, 3 * number] for number in range(14, 22)]
 
 
-def test_what_is_under_way_is_waited_for_when_the_block_ends(interlock_url: str) -> None:
+def test_running_activities_are_finished_when_the_block_ends(interlock_url: str) -> None:
     begun.clear()
     go_on.clear()
 
@@ -205,7 +205,7 @@ def test_what_is_under_way_is_waited_for_when_the_block_ends(interlock_url: str)
     assert [execute(interlock_url, query) for query in ended] == [[(1,)], [(0,)]]
 
 
-def test_it_says_so_where_it_is_not_open(interlock_url: str) -> None:
+def test_use_outside_the_block_is_refused(interlock_url: str) -> None:
     durable = Durable(work, url=interlock_url, concurrency=0)
     with pytest.raises(errors.ConfigurationError, match="not open"):
         durable.list()
@@ -216,7 +216,7 @@ def test_it_says_so_where_it_is_not_open(interlock_url: str) -> None:
         durable.list()
 
 
-def test_a_start_that_fails_leaves_no_thread(database_url: str) -> None:
+def test_a_failed_start_leaves_no_thread(database_url: str) -> None:
     before = set(threading.enumerate())
     with pytest.raises(errors.SchemaMissing), Durable(work, url=database_url):
         pass

@@ -68,7 +68,7 @@ def test_a_url_may_say_everything() -> None:
         ("rfc2136://ns/zone?key=a&secret-file=b&transport=https", "transport='https'"),
     ],
 )
-def test_what_is_wrong_with_a_url_is_said(url: str, what: str) -> None:
+def test_errors_in_a_url_are_reported(url: str, what: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         dns_from_url(url)
     assert what in str(caught.value)
@@ -106,7 +106,7 @@ def test_a_secret_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"not Base64!", b"\xff\xfe", b'key "a" { secret ""; };'])
-def test_what_is_no_secret_is_said_and_not_shown(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_secret_is_reported_and_not_shown(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key").write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"There is no TSIG secret in .*key: it has to be Base64") as caught:
         secret.read(Address(server="ns", key="interlock", secret_file=tmp_path / "key"))
@@ -145,7 +145,7 @@ def test_every_spelling_of_a_name_is_one_name(name: str, full: str) -> None:
         "127.0.0.1",
     ],
 )
-def test_what_is_no_name_of_the_zone_is_refused(name: str) -> None:
+def test_names_outside_the_zone_are_refused(name: str) -> None:
     with pytest.raises(InvalidName):
         dns_from_url(URL).full_name(name)
 
@@ -176,12 +176,12 @@ def test_a_target_is_an_address_or_another_name(target: str, record: str) -> Non
     "target",
     ["", "0.0.0.0", "::", "224.0.0.1", "fe80::1%eth0", "300.1.1.1", "a b", "MyDB.db.example.com."],  # noqa: S104
 )
-def test_what_nobody_could_connect_to_is_no_target(target: str) -> None:
+def test_an_address_that_clients_cannot_reach_is_no_target(target: str) -> None:
     with pytest.raises(InvalidName):
         marks.target_record(target, "mydb.db.example.com")
 
 
-def test_a_mark_tells_its_owner() -> None:
+def test_a_mark_names_its_owner() -> None:
     assert marks.owner([marks.mark("i-1")]) == "i-1"
     assert marks.owner([marks.target_record("192.0.2.1", "mydb")]) is None
     assert marks.owner([marks.mark("i-1"), marks.mark("i-2")]) is None
@@ -210,7 +210,7 @@ def test_external_dns_reads_annotations() -> None:
     }
 
 
-def test_without_dnspython_only_those_who_need_it_are_told() -> None:
+def test_a_missing_dnspython_is_reported_only_when_it_is_needed() -> None:
     program = f"""
 import sys
 sys.modules["dns"] = None

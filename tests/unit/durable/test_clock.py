@@ -40,7 +40,7 @@ async def test_a_slow_answer_is_not_taken_for_a_clock_that_is_off(
 
 @pytest.mark.parametrize("answers", [(0.01, 0.01), (8.0, 0.01), (0.01, 8.0)])
 @pytest.mark.parametrize("ahead", [2.5, -2.5])
-async def test_of_two_answers_the_quicker_one_counts(
+async def test_the_quicker_of_two_answers_counts(
     monkeypatch: pytest.MonkeyPatch, answers: tuple[float, float], ahead: float
 ) -> None:
     with pytest.raises(errors.ClockSkewed, match=r"differ by -?2\.5 s"):

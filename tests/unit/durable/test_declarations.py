@@ -11,7 +11,7 @@ from interlock.durable.failures import ActivityFailure
 from interlock.errors import ActivityFailed, AttemptSuperseded, ConfigurationError
 
 
-def test_an_activity_has_to_say_its_types() -> None:
+def test_an_activity_has_to_declare_its_types() -> None:
     async def untyped(attempt: Attempt, order) -> int:  # type: ignore[no-untyped-def]
         return 1
 
@@ -150,11 +150,11 @@ def test_code_and_message_survive_the_engine(error: Exception, failure: Activity
     assert through_the_engine(failure) == failure
 
 
-def test_errors_that_are_not_worth_another_attempt_are_told_by_their_type() -> None:
+def test_errors_of_excluded_types_are_not_retried() -> None:
     assert not ActivityFailure.of(PermissionError("no"), never=(OSError,)).retry
 
 
-def test_the_engines_own_words_are_not_mistaken_for_an_activitys() -> None:
+def test_errors_of_the_engine_are_distinguished_from_those_of_activities() -> None:
     assert ActivityFailure.read("nondeterministic: schedule mismatch").code == "engine_failed"
     assert ActivityFailure.read("canceled: for good").code == "cancelled"
     quoted = "it hangs: interlock-failure:{"

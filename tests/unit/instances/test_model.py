@@ -70,22 +70,22 @@ def reachable(state: str) -> set[str]:
 
 
 @pytest.mark.parametrize("state", [state for state in STATES if state != "deleted"])
-def test_whatever_is_going_on_it_can_be_deleted(state: State) -> None:
+def test_an_instance_can_be_deleted_in_every_state(state: State) -> None:
     assert state == "deleting" or MACHINE.next_state(state, "delete") == "deleting"
     assert "deleted" in reachable(state)
 
 
 @pytest.mark.parametrize("state", ["deleting", "failed", "deleted"])
-def test_what_may_be_half_gone_never_runs_again(state: State) -> None:
+def test_an_instance_that_may_be_half_removed_never_runs_again(state: State) -> None:
     assert reachable(state) <= {"deleting", "failed", "deleted"}
 
 
 @pytest.mark.parametrize("state", ["stopping", "starting"])
-def test_what_did_not_stop_or_start_may_be_tried_again(state: State) -> None:
+def test_an_unsuccessful_stop_or_start_can_be_repeated(state: State) -> None:
     assert {MACHINE.next_state(state, "come_up"), MACHINE.next_state(state, "go_down")} == {"running", "stopped"}
 
 
-def test_what_is_deleted_stays_so() -> None:
+def test_a_deleted_record_stays_deleted() -> None:
     assert reachable("deleted") == set()
 
 
@@ -106,7 +106,7 @@ def test_a_name_is_a_dns_label(given: str, name: str) -> None:
 @pytest.mark.parametrize(
     "given", ["", "a" * 64, "my_db", "-a", "a-", "a.b", "my db", "a\n", "ab--c", "Postgres", "interlock", "LocalHost"]
 )
-def test_what_is_no_name_is_refused(given: str) -> None:
+def test_invalid_names_are_refused(given: str) -> None:
     with pytest.raises(InvalidName):
         model.instance_name(given)
 
@@ -154,7 +154,7 @@ def test_a_size_is_a_number_of_bytes(given: str | int, size: int) -> None:
         "9" * 5000,
     ],
 )
-def test_what_is_no_size_is_refused(given: str) -> None:
+def test_invalid_sizes_are_refused(given: str) -> None:
     with pytest.raises(BadSpec, match=r"is not a size|is out of range"):
         model.storage_bytes(given)
 
@@ -165,7 +165,7 @@ def test_a_version_is_a_major_one(given: str | int | None, version: str | None) 
 
 
 @pytest.mark.parametrize("given", ["13", "17.4", "9.6", "latest", "0", -17, "017", "\u0661\u0667", "100", True])
-def test_what_is_no_version_is_refused(given: str | int) -> None:
+def test_invalid_versions_are_refused(given: str | int) -> None:
     with pytest.raises(BadSpec, match="is not a valid version"):
         model.major_version(given)
 
@@ -199,13 +199,13 @@ def test_parameters_are_text() -> None:
         ({f"a{number}": "a" for number in range(201)}, "201 parameters are too many"),
     ],
 )
-def test_what_is_no_parameter_is_refused(given: dict[str, Any], what: str) -> None:
+def test_invalid_parameters_are_refused(given: dict[str, Any], what: str) -> None:
     with pytest.raises(BadSpec) as caught:
         model.parameters(given)
     assert what in str(caught.value)
 
 
-def test_tags_are_words() -> None:
+def test_tags_are_texts() -> None:
     given = {"team": "Büro 7", "cost-centre/eu_1.x": "", "A": "x" * 255}
     assert model.tags(given) == given
 
@@ -223,7 +223,7 @@ def test_tags_are_words() -> None:
         ({f"a{number}": "a" for number in range(51)}, "51 tags are too many"),
     ],
 )
-def test_what_is_no_tag_is_refused(given: dict[str, Any], what: str) -> None:
+def test_invalid_tags_are_refused(given: dict[str, Any], what: str) -> None:
     with pytest.raises(BadSpec) as caught:
         model.tags(given)
     assert what in str(caught.value)

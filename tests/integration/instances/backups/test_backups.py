@@ -61,7 +61,7 @@ async def dumping(owner: "asyncpg.Connection[Any]", backup: BackupRecord, *, but
 
 @pytest.mark.exhaustive(beyond=1)
 @FORMATS
-async def test_one_is_made_of_a_running_instance_and_found_to_be_whole(
+async def test_a_backup_of_a_running_instance_is_made_and_verified(
     plane: Plane, shop: InstanceRecord, keeping: BackupSettings, kind: str
 ) -> None:
     made = await plane.backed_up(shop.id, kind)
@@ -123,7 +123,7 @@ async def test_damage_is_found(
 
 
 @pytest.mark.exhaustive
-async def test_one_whose_files_are_not_seen_here_is_not_given_up(
+async def test_a_backup_whose_files_are_not_visible_is_kept(
     plane: Plane, shop: InstanceRecord, keeping: BackupSettings
 ) -> None:
     made = await plane.backed_up(shop.id)
@@ -138,7 +138,7 @@ async def test_one_whose_files_are_not_seen_here_is_not_given_up(
 
 
 @pytest.mark.exhaustive
-async def test_one_that_is_cancelled_in_the_middle_leaves_nothing(
+async def test_a_cancelled_backup_leaves_nothing(
     plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: BackupSettings
 ) -> None:
     async with item_locked(real):
@@ -157,7 +157,7 @@ async def test_one_that_is_cancelled_in_the_middle_leaves_nothing(
 
 
 @pytest.mark.exhaustive
-async def test_one_that_is_being_made_can_be_deleted(
+async def test_a_backup_that_is_being_made_can_be_deleted(
     plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: BackupSettings
 ) -> None:
     async with item_locked(real):
@@ -232,7 +232,7 @@ async def test_an_attempt_that_was_overtaken_changes_nothing(
 
 
 @pytest.mark.exhaustive
-async def test_one_of_an_instance_that_goes_meanwhile_fails(
+async def test_a_backup_fails_if_its_instance_is_deleted_meanwhile(
     plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: BackupSettings
 ) -> None:
     async with item_locked(real):
@@ -248,7 +248,7 @@ async def test_one_of_an_instance_that_goes_meanwhile_fails(
 
 
 @pytest.mark.exhaustive
-async def test_one_that_waits_in_vain_for_a_table_lets_others_have_their_turn(
+async def test_a_backup_that_waits_too_long_for_a_table_frees_its_slot(
     plane: Plane, shop: InstanceRecord, real: LocalDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "_LOCKS_WITHIN", 1)
@@ -258,7 +258,7 @@ async def test_one_that_waits_in_vain_for_a_table_lets_others_have_their_turn(
     assert "in vain for a table that another transaction has locked" in (failed.error or "")
 
 
-async def test_what_cannot_be_asked_for_is_refused(plane: Plane, shop: InstanceRecord) -> None:
+async def test_invalid_requests_are_refused(plane: Plane, shop: InstanceRecord) -> None:
     with pytest.raises(errors.BadSpec, match="use file or directory"):
         await plane.ask(plane.backups.make, shop.id, "tar")
     with pytest.raises(errors.InstanceUnknown):
@@ -267,7 +267,7 @@ async def test_what_cannot_be_asked_for_is_refused(plane: Plane, shop: InstanceR
         await plane.ask(plane.backups.records.find, "nothing")
 
 
-async def test_they_are_listed_the_newest_first_and_found_by_the_beginning_of_their_id(
+async def test_backups_are_listed_the_newest_first_and_found_by_the_beginning_of_their_id(
     plane: Plane, shop: InstanceRecord
 ) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(3)]

@@ -59,7 +59,7 @@ async def waits(owner: "asyncpg.Connection[Any]", purpose: str, sessions: int = 
 
 
 @pytest.mark.exhaustive
-async def test_what_is_restored_into_is_not_backed_up_nor_the_other_way_round(
+async def test_an_instance_is_not_backed_up_during_a_restore_nor_restored_during_a_backup(
     plane: Plane, shop: InstanceRecord, made: BackupRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]"
 ) -> None:
     """A dump that waits for the tables would see the new ones, and by its older snapshot no row of them."""
@@ -114,7 +114,7 @@ async def restored_by(
     return attempts.count
 
 
-async def test_it_is_committed_once_wherever_its_worker_falls_or_stands_still(
+async def test_a_restore_commits_once_wherever_its_worker_dies_or_stops(
     plane: Plane, shop: InstanceRecord, made: BackupRecord, owner: "asyncpg.Connection[Any]"
 ) -> None:
     refused: list[type] = []

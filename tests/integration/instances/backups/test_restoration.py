@@ -63,7 +63,7 @@ async def inside(driver: LocalDriver, instance: InstanceRecord, statement: str) 
         await connection.close()
 
 
-async def test_what_was_in_it_is_in_the_new_one_and_comes_back_into_the_old_one(
+async def test_a_backup_is_restored_into_a_new_instance_and_into_the_old_one(
     plane: Plane, driver: LocalDriver, keeping: BackupSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
@@ -120,7 +120,9 @@ async def test_what_was_in_it_is_in_the_new_one_and_comes_back_into_the_old_one(
 
 
 @pytest.mark.exhaustive
-async def test_one_that_cannot_be_filled_is_undone(plane: Plane, driver: LocalDriver, keeping: BackupSettings) -> None:
+async def test_an_instance_that_cannot_be_restored_is_undone(
+    plane: Plane, driver: LocalDriver, keeping: BackupSettings
+) -> None:
     shop = await plane.created("shop")
     made = await plane.backed_up(shop.id)
     assert made.path is not None

@@ -51,7 +51,7 @@ async def test_the_newest_stay_and_the_oldest_goes_with_its_files(
 
 
 @pytest.mark.exhaustive
-async def test_what_is_on_a_disk_that_is_not_mounted_stays_and_so_does_what_it_would_replace(
+async def test_backups_on_an_unmounted_disk_and_their_replacements_stay(
     plane: Plane, shop: InstanceRecord, keeping: BackupSettings
 ) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(2)]
@@ -67,7 +67,7 @@ async def test_what_is_on_a_disk_that_is_not_mounted_stays_and_so_does_what_it_w
 
 
 @pytest.mark.exhaustive
-async def test_by_age_all_go_but_the_newest(plane: Plane, shop: InstanceRecord) -> None:
+async def test_pruning_by_age_keeps_the_newest(plane: Plane, shop: InstanceRecord) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     execute(plane.url, "UPDATE interlock.instance_backup SET created_at = created_at - interval '3 days'")
     assert await plane.ask(plane.backups.prune) == []
@@ -89,7 +89,7 @@ def seeking_first(id: str) -> Callable[..., Awaitable[Any]]:  # noqa: A002
 
 
 @pytest.mark.exhaustive
-async def test_what_is_being_restored_from_stays(
+async def test_a_backup_that_is_being_restored_stays(
     plane: Plane, shop: InstanceRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = await plane.created("other")
@@ -111,7 +111,7 @@ async def test_what_is_being_restored_from_stays(
     assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
 
 
-async def test_what_crashes_left_is_swept_and_nothing_else(
+async def test_sweep_removes_only_the_remains_of_crashes(
     plane: Plane, shop: InstanceRecord, keeping: BackupSettings
 ) -> None:
     made = await plane.backed_up(shop.id)
@@ -156,7 +156,7 @@ async def cramped(url: str, real: LocalDriver, keeping: BackupSettings, tmp_path
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("kind", ["file", "directory"])
-async def test_a_full_disk_is_told_and_left_as_it_was(cramped: Plane, real: LocalDriver, kind: str) -> None:
+async def test_a_full_disk_is_reported_and_left_as_it_was(cramped: Plane, real: LocalDriver, kind: str) -> None:
     directory = cramped.lifecycle.context.backup_settings.directory
     shop = await cramped.created("shop")
     assert shop.endpoint is not None

@@ -22,7 +22,7 @@ TROUBLES: list[tuple[Trouble, Observed, str]] = [
 
 
 @pytest.mark.parametrize(("trouble", "state", "detail"), TROUBLES, ids=[trouble for trouble, _, _ in TROUBLES])
-async def test_what_holds_an_instance_up_is_told_and_then_forgotten(
+async def test_the_reason_of_a_delay_is_reported_until_it_is_over(
     cluster: FakeCluster | RealCluster,
     driver: KubernetesDriver,
     spec: Spec,
@@ -49,7 +49,7 @@ async def test_what_holds_an_instance_up_is_told_and_then_forgotten(
     await seen(driver, spec.id, "absent")
 
 
-async def test_what_does_not_come_up_is_started_with_the_parameters_that_were_set_since(
+async def test_an_unready_pod_is_restarted_with_newer_parameters(
     cluster: FakeCluster | RealCluster, driver: KubernetesDriver, http: Http, namespace: str, spec: Spec
 ) -> None:
     """Kubernetes itself leaves a pod alone whose template was changed."""

@@ -80,7 +80,7 @@ async def test_an_object_without_our_labels_is_refused(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_another_instances_is_never_taken(
+async def test_objects_of_another_instance_are_never_taken_over(
     settings: KubernetesSettings, http: Http, namespace: str, spec: Spec, kind: str
 ) -> None:
     foreign = Foreign(http, namespace, kind, spec, **{INSTANCE: "another", MANAGED_BY: "interlock"})
@@ -93,7 +93,7 @@ async def test_what_is_another_instances_is_never_taken(
 
 
 @pytest.mark.parametrize("kind", ["Secret", "ConfigMap", "Service", "PodDisruptionBudget", "PersistentVolumeClaim"])
-async def test_what_is_nobodys_is_adopted_where_that_is_allowed(
+async def test_unowned_objects_are_adopted_if_that_is_allowed(
     settings: KubernetesSettings, http: Http, namespace: str, spec: Spec, kind: str
 ) -> None:
     foreign = Foreign(http, namespace, kind, spec)
@@ -125,7 +125,7 @@ async def test_half_a_pair_of_certificate_and_key_is_replaced_by_a_whole_one(
 
 
 @pytest.mark.parametrize("kind", ["Service", "PodDisruptionBudget", "StatefulSet"])
-async def test_what_another_makes_just_before_us_stays_theirs(
+async def test_an_object_created_concurrently_by_another_client_stays(
     settings: KubernetesSettings, http: Http, namespace: str, spec: Spec, kind: str
 ) -> None:
     """As if it came between our look and our apply."""
@@ -143,7 +143,7 @@ async def test_what_another_makes_just_before_us_stays_theirs(
     assert foreign.now() == foreign.made
 
 
-async def test_a_secret_that_another_makes_just_before_us_stays_theirs(
+async def test_a_secret_created_concurrently_by_another_client_stays(
     settings: KubernetesSettings, http: Http, namespace: str, spec: Spec
 ) -> None:
     foreign = Foreign(http, namespace, "Secret", spec)

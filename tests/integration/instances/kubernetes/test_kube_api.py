@@ -102,7 +102,7 @@ def refusal(answer: tuple[int, dict[str, Any]]) -> tuple[int, str, str]:
     return status, said["reason"], said["message"]
 
 
-def test_what_is_created_has_a_uid_and_a_version(api: Api) -> None:
+def test_a_created_object_has_a_uid_and_a_version(api: Api) -> None:
     status, made = api.create("configmaps", config_map(data={"k": "v"}))
     assert status == 201
     assert made["metadata"]["uid"]
@@ -112,14 +112,14 @@ def test_what_is_created_has_a_uid_and_a_version(api: Api) -> None:
     assert api.get("configmaps", "a")[1]["data"] == {"k": "v"}
 
 
-def test_what_exists_cannot_be_created(api: Api) -> None:
+def test_an_existing_object_cannot_be_created(api: Api) -> None:
     api.create("configmaps", config_map())
     assert refusal(api.create("configmaps", config_map())) == (409, "AlreadyExists", 'configmaps "a" already exists')
     api.create("statefulsets", stateful_set())
     assert refusal(api.create("statefulsets", stateful_set()))[2] == 'statefulsets.apps "a" already exists'
 
 
-def test_what_is_absent_is_not_found(api: Api) -> None:
+def test_a_missing_object_is_not_found(api: Api) -> None:
     assert refusal(api.get("secrets", "a")) == (404, "NotFound", 'secrets "a" not found')
     assert refusal(api.delete("statefulsets", "a")) == (404, "NotFound", 'statefulsets.apps "a" not found')
     assert refusal(api.merge("secrets", "a", {}))[:2] == (404, "NotFound")
@@ -182,7 +182,7 @@ def test_an_apply_creates_or_changes(api: Api) -> None:
     assert (status, changed["data"]) == (200, {"k": "w"})
 
 
-def test_an_apply_says_who_applies_and_what(api: Api) -> None:
+def test_an_apply_needs_a_manager_and_an_object(api: Api) -> None:
     status, said = api._http("PATCH", api.path("configmaps", "a"), config_map(), kind=APPLY)
     assert (status, said["reason"]) == (422, "Invalid")
     body = {**config_map(), "kind": "Secret"}
@@ -200,7 +200,7 @@ def test_fields_are_owned_by_who_applied_them(api: Api) -> None:
     assert fields_of(made, "one") == {"f:data": {"f:k": {}}, "f:metadata": {"f:labels": {"f:x": {}}}}
 
 
-def test_another_manager_is_told_of_the_conflict(api: Api) -> None:
+def test_another_manager_gets_the_conflict(api: Api) -> None:
     api.apply("configmaps", config_map(data={"k": "v"}), "one")
     status, said = api.apply("configmaps", config_map(data={"k": "w"}), "two")
     assert (status, said["reason"]) == (409, "Conflict")
@@ -228,7 +228,7 @@ def test_force_takes_a_field(api: Api) -> None:
     assert fields_of(taken, "two") == {"f:data": {"f:k": {}}}
 
 
-def test_what_is_not_applied_any_more_goes(api: Api) -> None:
+def test_fields_that_are_no_longer_applied_are_removed(api: Api) -> None:
     api.apply("configmaps", config_map(data={"k": "v", "m": "n"}, labels={"x": "y"}), "one")
     left = api.apply("configmaps", config_map(data={"m": "n"}), "one")[1]
     assert left["data"] == {"m": "n"}
@@ -350,7 +350,7 @@ def test_a_budget_has_one_bound(api: Api) -> None:
 
 
 @pytest.mark.skipif(not at_hand(), reason="there is no real API server to compare with")
-def test_what_the_driver_applies_is_owned_as_on_a_real_server(
+def test_objects_of_the_driver_are_owned_as_on_a_real_server(
     real_cluster: RealCluster, fake_cluster: FakeCluster, role: dict[str, Any], tmp_path: Path
 ) -> None:
     spec, settings = Spec(id="same", name="shop", dns_name="a.example"), KubernetesSettings()
@@ -417,7 +417,7 @@ def test_secrets_are_base64(api: Api) -> None:
     assert refusal(api.create("secrets", body))[0] == 400
 
 
-def test_whoever_is_not_known_is_refused(http: Http) -> None:
+def test_an_unknown_login_is_refused(http: Http) -> None:
     answer = http._client.get("/api/v1/namespaces/default/pods", auth=None, headers={"Authorization": "Bearer guess"})
     assert answer.status_code == 401
     assert json.loads(answer.content)["reason"] == "Unauthorized"

@@ -90,14 +90,14 @@ async def test_a_volume_that_is_made_while_its_instance_is_removed_is_removed_to
     await seen(driver, spec.id, "absent")
 
 
-async def test_one_that_is_stopped_has_no_log(driver: KubernetesDriver, running: Spec) -> None:
+async def test_a_stopped_instance_has_no_log(driver: KubernetesDriver, running: Spec) -> None:
     await driver.stop(running.id)
     await seen(driver, running.id, "stopped")
     with pytest.raises(InstanceAbsent, match="start it first"):
         [line async for line in driver.logs(running.id)]
 
 
-async def test_the_server_is_told_what_the_secret_holds_and_not_the_password(
+async def test_the_server_receives_the_verifier_and_not_the_password(
     fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
 ) -> None:
     old = await driver.password(running.id)
@@ -127,7 +127,7 @@ async def test_a_password_that_the_server_did_not_take_can_be_set_again(
     assert await driver.password(running.id) != old
 
 
-async def test_a_password_that_somebody_deleted_is_missed_and_reset(
+async def test_a_deleted_password_is_noticed_and_reset(
     fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
 ) -> None:
     secret = fake_cluster.store.find("secrets", "default", ObjectNames(running.id).base)
@@ -140,7 +140,7 @@ async def test_a_password_that_somebody_deleted_is_missed_and_reset(
     assert await driver.password(running.id)
 
 
-async def test_a_password_that_nobody_could_be_told_stays(
+async def test_a_password_that_could_not_be_set_leaves_the_old_one(
     fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
 ) -> None:
     old = await driver.password(running.id)

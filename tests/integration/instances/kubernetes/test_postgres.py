@@ -142,7 +142,7 @@ def _first_start(server: Server, process: "subprocess.Popen[bytes]", statements:
     assert done.returncode == 0, done.stderr
 
 
-async def test_the_owner_comes_in_over_tls_that_is_checked(server: Server) -> None:
+async def test_the_owner_connects_over_verified_tls(server: Server) -> None:
     assert await server.connect(NAME, NAME) == NAME
 
 
@@ -168,17 +168,17 @@ async def test_the_control_plane_reaches_it_at_an_address_that_its_certificate_d
         await reach(keeping, "x", another, 30)
 
 
-async def test_nobody_comes_in_without_tls(server: Server) -> None:
+async def test_a_connection_without_tls_is_refused(server: Server) -> None:
     with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError, match=r"no pg_hba\.conf entry"):
         await server.connect(NAME, NAME, tls=False)
 
 
-async def test_nobody_comes_in_with_another_password(server: Server) -> None:
+async def test_a_wrong_password_is_refused(server: Server) -> None:
     with pytest.raises(asyncpg.InvalidPasswordError):
         await server.connect(NAME, NAME, password="guess")
 
 
-async def test_the_superuser_does_not_come_in_from_outside(server: Server) -> None:
+async def test_the_superuser_cannot_log_in_over_the_network(server: Server) -> None:
     with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError, match="rejects"):
         await server.connect("postgres", "postgres")
 
@@ -198,7 +198,7 @@ async def test_a_new_password_takes_the_old_ones_place(server: Server) -> None:
     assert server.psql(credentials.new_password_statement(NAME, server.password)).returncode == 0
 
 
-def test_a_statement_that_fails_is_told(server: Server) -> None:
+def test_a_failing_statement_is_reported(server: Server) -> None:
     done = server.psql(credentials.new_password_statement("unknown", "x"))
     assert done.returncode == 3
     assert 'role "unknown" does not exist' in done.stderr

@@ -50,7 +50,7 @@ async def test_a_server_that_says_nothing_is_unreachable(fake_cluster: FakeClust
             await driver.observe(spec.id)
 
 
-async def test_whoever_is_not_known_is_told(
+async def test_an_unknown_user_is_reported(
     cluster: FakeCluster | RealCluster, namespace: str, tmp_path: Path, spec: Spec
 ) -> None:
     kubeconfig = cluster.kubeconfig(tmp_path / "guess", token="guess", namespace=namespace)
@@ -60,7 +60,7 @@ async def test_whoever_is_not_known_is_told(
         await KubernetesDriver(KubernetesSettings(kubeconfig=str(kubeconfig))).observe(spec.id)
 
 
-async def test_whoever_may_not_is_told(real_role: KubernetesSettings, spec: Spec) -> None:
+async def test_missing_permissions_are_reported(real_role: KubernetesSettings, spec: Spec) -> None:
     with pytest.raises(DriverUnreachable, match=r"denies access to .* is forbidden: User .* cannot"):
         await KubernetesDriver(replace(real_role, namespace="kube-system")).observe(spec.id)
 
@@ -134,7 +134,7 @@ async def test_a_quota_that_is_used_up_is_out_of_space(fake_cluster: FakeCluster
     await seen(driver, spec.id, "absent")
 
 
-async def test_what_was_replaced_meanwhile_is_not_changed(
+async def test_an_object_replaced_meanwhile_is_not_changed(
     settings: KubernetesSettings, driver: KubernetesDriver, spec: Spec
 ) -> None:
     from lightkube.resources.core_v1 import ConfigMap
@@ -148,7 +148,7 @@ async def test_what_was_replaced_meanwhile_is_not_changed(
             await api.change(there, {"data": {"postgresql.conf": ""}})
 
 
-async def test_what_kubernetes_refuses_is_told_in_its_words(settings: KubernetesSettings, spec: Spec) -> None:
+async def test_a_refusal_by_kubernetes_quotes_its_message(settings: KubernetesSettings, spec: Spec) -> None:
     driver = KubernetesDriver(replace(settings, service_annotations={"no spaces": "x"}))
     with pytest.raises(BadSpec, match="no spaces"):
         await driver.provision(spec)

@@ -125,7 +125,7 @@ async def test_provisioning_again_changes_nothing(driver: KubernetesDriver, obje
         assert (now["uid"], now.get("generation")) == (metadata["uid"], metadata.get("generation")), each
 
 
-async def test_a_part_that_somebody_deleted_is_missed_and_made_again(
+async def test_a_deleted_object_is_noticed_and_recreated(
     driver: KubernetesDriver, objects: Objects, spec: Spec
 ) -> None:
     await driver.provision(spec)
@@ -143,7 +143,7 @@ async def test_a_part_that_somebody_deleted_is_missed_and_made_again(
     assert await driver.password(spec.id) == password
 
 
-async def test_who_comes_second_keeps_the_firsts_password(
+async def test_a_concurrent_creation_keeps_the_first_password(
     driver: KubernetesDriver, settings: KubernetesSettings, spec: Spec
 ) -> None:
     """As if the second had looked before the first made anything."""
@@ -169,7 +169,7 @@ async def test_a_version_stays_when_a_newer_one_comes(
         await driver.provision(replace(spec, version="18"))
 
 
-async def test_parameters_wait_for_a_restart_and_say_so_again_and_again(
+async def test_parameters_that_wait_for_a_restart_are_reported_each_time(
     driver: KubernetesDriver, objects: Objects, spec: Spec
 ) -> None:
     await driver.provision(replace(spec, parameters={"work_mem": "4MB"}))
@@ -191,7 +191,9 @@ async def test_parameters_wait_for_a_restart_and_say_so_again_and_again(
     assert await driver.set_parameters(spec.id, {}) == "restart needed"
 
 
-async def test_parameters_of_one_that_is_stopped_count_from_its_start(driver: KubernetesDriver, spec: Spec) -> None:
+async def test_parameters_of_a_stopped_instance_take_effect_at_its_next_start(
+    driver: KubernetesDriver, spec: Spec
+) -> None:
     await driver.provision(spec)
     await seen(driver, spec.id, "running")
     await driver.stop(spec.id)
@@ -235,7 +237,7 @@ async def test_a_volume_grows_and_does_not_shrink(
     await driver.provision(replace(spec, storage_bytes=2 * GIB))
 
 
-async def test_a_volume_that_cannot_grow_is_said_not_to(settings: KubernetesSettings, spec: Spec, fixed: str) -> None:
+async def test_a_volume_that_cannot_grow_is_reported(settings: KubernetesSettings, spec: Spec, fixed: str) -> None:
     driver = KubernetesDriver(replace(settings, storage_class=fixed))
     await driver.provision(spec)
     await seen(driver, spec.id, "running")
@@ -244,7 +246,9 @@ async def test_a_volume_that_cannot_grow_is_said_not_to(settings: KubernetesSett
         await driver.resize(spec.id, 100 * GIB)
 
 
-async def test_nothing_is_called_gone_that_is_there(driver: KubernetesDriver, objects: Objects, spec: Spec) -> None:
+async def test_absent_is_reported_only_when_nothing_is_left(
+    driver: KubernetesDriver, objects: Objects, spec: Spec
+) -> None:
     await driver.provision(spec)
     await seen(driver, spec.id, "running")
 
@@ -286,7 +290,7 @@ async def test_a_volume_that_was_left_over_is_found_and_removed(
     assert objects.names() == set()
 
 
-async def test_a_password_of_one_that_is_stopped_is_not_changed(driver: KubernetesDriver, spec: Spec) -> None:
+async def test_the_password_of_a_stopped_instance_is_not_changed(driver: KubernetesDriver, spec: Spec) -> None:
     await driver.provision(spec)
     await seen(driver, spec.id, "running")
     password = await driver.password(spec.id)

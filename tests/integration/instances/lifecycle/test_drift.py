@@ -43,7 +43,7 @@ async def ended(plane: Plane, orchestration: str) -> None:
 
 
 @pytest.mark.exhaustive
-async def test_where_nothing_has_drifted_nothing_is_found(plane: Plane, watch: Watch) -> None:
+async def test_without_drift_there_are_no_findings(plane: Plane, watch: Watch) -> None:
     made, stopped, gone = await asyncio.gather(
         plane.created("shop", dns_name="db.example.com"), plane.created("other"), plane.created("third")
     )
@@ -64,7 +64,7 @@ DRIFTS = {
 }
 
 
-async def test_each_drift_is_found_told_once_and_repaired(plane: Plane, watch: Watch) -> None:
+async def test_each_drift_is_found_reported_once_and_repaired(plane: Plane, watch: Watch) -> None:
     instances = await asyncio.gather(*(plane.created(name, dns_name=f"{name}.example.com") for name in DRIFTS))
     made = {one.name: one for one in instances}
     made["up"] = await plane.told(plane.instances.stop, made["up"].id)
@@ -110,7 +110,7 @@ async def test_each_drift_is_found_told_once_and_repaired(plane: Plane, watch: W
 
 
 @pytest.mark.exhaustive
-async def test_what_is_left_of_a_deleted_one_is_removed_and_so_is_what_no_record_knows(
+async def test_remains_of_deleted_instances_and_orphans_are_removed(
     plane: Plane, paper: PaperDriver, watch: Watch
 ) -> None:
     made = await plane.created("shop")
@@ -129,7 +129,7 @@ async def test_what_is_left_of_a_deleted_one_is_removed_and_so_is_what_no_record
     assert (await plane.read(made.id)).state == "deleted"
 
 
-async def test_what_was_found_is_closed_when_it_is_no_longer_so(plane: Plane, watch: Watch) -> None:
+async def test_a_finding_is_closed_when_the_drift_is_over(plane: Plane, watch: Watch) -> None:
     made = await plane.created("shop")
     execute(plane.url, "UPDATE paper SET state = 'stopped'")
     execute(plane.url, STRAY, "unheard-of", "stray")
@@ -145,7 +145,7 @@ async def test_what_was_found_is_closed_when_it_is_no_longer_so(plane: Plane, wa
     assert len(watch.ever()) == 3
 
 
-async def test_one_repair_at_a_time_and_none_of_what_is_over(plane: Plane, watch: Watch) -> None:
+async def test_one_repair_runs_at_a_time_and_none_for_closed_findings(plane: Plane, watch: Watch) -> None:
     await plane.created("shop")
     execute(plane.url, "UPDATE paper SET state = 'stopped'")
     await watch.observe()
@@ -174,9 +174,7 @@ async def repaired(plane: Plane, watch: Watch) -> list[str]:
     return [one.instance for one in begun]
 
 
-async def test_where_it_is_told_to_what_can_be_undone_or_is_known_to_be_over_is_repaired_by_itself(
-    plane: Plane, watch: Watch
-) -> None:
+async def test_with_drift_repair_safe_repairs_start_by_themselves(plane: Plane, watch: Watch) -> None:
     made, gone, lost = await asyncio.gather(*map(plane.created, ("shop", "old", "unmounted")))
     await plane.told(plane.instances.delete, gone.id)
     execute(plane.url, "UPDATE paper SET state = 'stopped'")
@@ -198,7 +196,7 @@ def failing(url: str, real: LocalDriver) -> FailingDriver:
     return FailingDriver(lambda: url, lambda: real)
 
 
-async def test_a_driver_that_does_not_answer_tells_nothing(url: str, failing: FailingDriver) -> None:
+async def test_an_unreachable_driver_changes_no_finding(url: str, failing: FailingDriver) -> None:
     async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
         made, other = await asyncio.gather(plane.created("shop"), plane.created("other"))
         execute(url, "DELETE FROM paper WHERE id = %s", made.id)
@@ -215,7 +213,7 @@ async def test_a_driver_that_does_not_answer_tells_nothing(url: str, failing: Fa
         assert await watch.observe() == [("vanished", other.id)]
 
 
-async def test_one_that_cannot_be_looked_at_keeps_no_other_from_being(url: str, failing: FailingDriver) -> None:
+async def test_an_instance_that_cannot_be_observed_does_not_stop_the_check(url: str, failing: FailingDriver) -> None:
     async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
         made, other = await asyncio.gather(plane.created("shop"), plane.created("other"))
         execute(url, "UPDATE paper SET state = 'stopped'")
@@ -230,7 +228,7 @@ async def test_one_that_cannot_be_looked_at_keeps_no_other_from_being(url: str, 
 
 
 @pytest.mark.exhaustive
-async def test_what_cannot_be_repaired_is_tried_ever_less_often_and_keeps_no_other_from_it(
+async def test_failed_repairs_are_retried_less_often_and_block_no_other(
     url: str, failing: FailingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repairs, "_AT_ONCE", 1)
@@ -250,7 +248,7 @@ async def test_what_cannot_be_repaired_is_tried_ever_less_often_and_keeps_no_oth
         assert len(await repaired(plane, watch)) == 2  # at an age of 20 minutes, and 40 minutes ago
 
 
-async def test_what_is_over_in_a_moment_is_no_drift(url: str, failing: FailingDriver) -> None:
+async def test_a_passing_difference_is_no_drift(url: str, failing: FailingDriver) -> None:
     async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
         await plane.created("shop")
         failing.fails = "one look"
@@ -259,7 +257,7 @@ async def test_what_is_over_in_a_moment_is_no_drift(url: str, failing: FailingDr
         assert failing.fails == ""
 
 
-async def test_what_is_told_to_be_left_is_not_told_again(url: str, failing: FailingDriver) -> None:
+async def test_a_step_overtaken_by_the_state_is_not_repeated(url: str, failing: FailingDriver) -> None:
     """A record that says that something could not be removed."""
     async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
         made = await plane.created("shop")

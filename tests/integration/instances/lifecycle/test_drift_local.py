@@ -65,7 +65,7 @@ async def looks(driver: LocalDriver, id: str, state: str) -> None:  # noqa: A002
 
 
 @pytest.mark.timeout(300)
-async def test_what_falls_is_brought_up_what_is_lost_is_told_and_what_strays_is_removed(
+async def test_stopped_instances_are_started_lost_ones_reported_and_orphans_removed(
     granted_url: str, place: Path
 ) -> None:
     driver = local_driver(place)

@@ -36,7 +36,7 @@ async def plane(url: str, driver: BusyDriver) -> AsyncIterator[Plane]:
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("moment", ["after_ids", "before_look", "after_look"])
-async def test_what_is_done_in_the_middle_of_a_look_is_no_drift(plane: Plane, driver: BusyDriver, moment: str) -> None:
+async def test_changes_during_a_check_are_no_drift(plane: Plane, driver: BusyDriver, moment: str) -> None:
     verbs = ["delete", "stop", "start", "restart"]
     made = await asyncio.gather(*(plane.created(verb, dns_name=f"{verb}.example.com") for verb in verbs))
     ids = {one.name: one.id for one in made}
@@ -54,7 +54,7 @@ async def test_what_is_done_in_the_middle_of_a_look_is_no_drift(plane: Plane, dr
         assert watch.ever() == []
 
 
-async def test_what_is_worked_on_has_not_drifted(url: str, real: LocalDriver) -> None:
+async def test_an_instance_with_running_work_has_not_drifted(url: str, real: LocalDriver) -> None:
     slow = FailingDriver(lambda: url, lambda: real, fails="slow provision")
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(control_plane(url, slow, dns=PaperDns(lambda: url)))
@@ -86,7 +86,7 @@ async def test_what_is_worked_on_has_not_drifted(url: str, real: LocalDriver) ->
         assert watch.ever() == []
 
 
-async def test_what_was_seen_by_one_that_lost_its_lease_is_not_written(plane: Plane, driver: BusyDriver) -> None:
+async def test_observations_of_a_replica_that_lost_its_lease_are_not_written(plane: Plane, driver: BusyDriver) -> None:
     made = await plane.created("shop")
     execute(plane.url, "UPDATE paper SET state = 'stopped'")
 

@@ -61,7 +61,9 @@ async def test_creation_that_fails_leaves_nothing_but_the_error(
 
 
 @pytest.mark.exhaustive
-async def test_what_cannot_be_undone_keeps_its_names_until_it_is_deleted(plane: Plane, driver: FailingDriver) -> None:
+async def test_an_instance_that_cannot_be_undone_keeps_its_names_until_it_is_deleted(
+    plane: Plane, driver: FailingDriver
+) -> None:
     driver.fails = "password"
     driver.remove = _refuse  # type: ignore[method-assign]
     failed = await plane.created("shop", dns_name="db.example.com")
@@ -87,7 +89,7 @@ async def test_creation_that_is_cancelled_is_undone(plane: Plane, driver: Failin
     assert (await driver.ids(), execute(plane.url, HELD)) == ({}, [])
 
 
-async def test_one_that_is_being_created_can_be_deleted(plane: Plane, driver: FailingDriver) -> None:
+async def test_an_instance_that_is_being_created_can_be_deleted(plane: Plane, driver: FailingDriver) -> None:
     driver.fails = "slow provision"
     asked = await plane.create("shop", dns_name="db.example.com")
     await driver.reached.wait()
@@ -132,9 +134,7 @@ async def test_names_are_held_until_it_is_seen_to_be_gone(plane: Plane, driver: 
     assert (await driver.ids(), execute(plane.url, HELD)) == ({}, [])
 
 
-async def test_deletion_that_fails_keeps_the_names_and_can_be_asked_for_again(
-    plane: Plane, driver: FailingDriver
-) -> None:
+async def test_a_failed_deletion_keeps_the_names_and_can_be_repeated(plane: Plane, driver: FailingDriver) -> None:
     made = await plane.created("shop", dns_name="db.example.com")
     driver.fails = "remove"
     failed = await plane.told(plane.instances.delete, made.id)

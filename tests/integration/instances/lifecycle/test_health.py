@@ -32,7 +32,7 @@ async def seen(plane: Plane, id: str, health: str) -> None:  # noqa: A002
     await asyncio.to_thread(eventually, lambda: execute(plane.url, query, id, health), within=60)
 
 
-async def test_one_that_does_not_answer_is_unhealthy_after_the_threshold_and_healthy_again(
+async def test_a_silent_instance_is_unhealthy_after_the_threshold_and_healthy_again(
     plane: Plane, driver: FailingDriver
 ) -> None:
     made = await plane.created("shop")
@@ -50,7 +50,7 @@ async def test_one_that_does_not_answer_is_unhealthy_after_the_threshold_and_hea
     assert times == sorted(times, reverse=True)
 
 
-async def test_one_watches_a_running_instance_and_nobody_another(plane: Plane) -> None:
+async def test_only_running_instances_have_a_watcher(plane: Plane) -> None:
     made = await plane.created("shop")
     assert execute(plane.url, UNFINISHED) == [(made.watcher,)]
     restarted = await plane.told(plane.instances.restart, made.id)

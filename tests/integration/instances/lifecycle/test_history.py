@@ -29,7 +29,7 @@ async def context(url: str, paper: PaperDriver) -> AsyncIterator[InstanceContext
     await database.close()
 
 
-async def test_what_is_older_than_it_is_kept_goes_and_the_record_stays(url: str, context: InstanceContext) -> None:
+async def test_old_history_is_pruned_and_the_record_stays(url: str, context: InstanceContext) -> None:
     execute(
         url,
         "INSERT INTO interlock.instance (id, name, driver, orchestration, created_by, created_at, updated_at)"
@@ -53,7 +53,7 @@ async def test_what_is_older_than_it_is_kept_goes_and_the_record_stays(url: str,
     assert execute(url, "SELECT id FROM interlock.instance") == [("a",)]
 
 
-async def test_a_chore_that_fails_holds_up_no_other(url: str, context: InstanceContext) -> None:
+async def test_a_failing_job_does_not_stop_the_others(url: str, context: InstanceContext) -> None:
     done = asyncio.Event()
 
     async def fails() -> None:

@@ -24,7 +24,7 @@ async def plane(interlock_url: str, driver: LocalDriver) -> AsyncIterator[Plane]
 
 
 @pytest.mark.timeout(300)
-async def test_one_is_created_changed_and_deleted_and_nobody_writes_down_its_passwords(
+async def test_an_instance_is_created_changed_and_deleted_and_its_passwords_are_recorded_nowhere(
     interlock_url: str, plane: Plane, driver: LocalDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")

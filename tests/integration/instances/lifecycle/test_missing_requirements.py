@@ -30,7 +30,7 @@ async def refused(plane: Plane, driver: LocalDriver, error: type[errors.Interloc
 
 
 @pytest.mark.exhaustive
-async def test_programs_that_are_not_here(interlock_url: str, tmp_path: Path) -> None:
+async def test_missing_programs_are_reported(interlock_url: str, tmp_path: Path) -> None:
     with place_for_instances() as place:
         driver = LocalDriver(place, pg_bin=tmp_path)
         async with control_plane(interlock_url, driver) as plane:

@@ -37,7 +37,7 @@ async def test_a_name_that_is_taken_is_refused_at_once_with_its_owner_and_nothin
     assert [(scope, name) for scope, name, _ in held] == [("dns", "db.example.com"), ("instance", "shop")]
 
 
-async def test_what_is_rolled_back_was_never_asked_for(plane: Plane) -> None:
+async def test_a_rolled_back_request_never_happened(plane: Plane) -> None:
     connection = await psycopg.AsyncConnection.connect(plane.url)
     await plane.instances.create(connection, "shop", driver="paper", dns_name="db.example.com")
     await connection.rollback()
@@ -66,7 +66,7 @@ async def test_a_request_that_cannot_be_is_refused_and_leaves_nothing(plane: Pla
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(200)
-async def test_of_twenty_at_once_five_want_one_name_and_one_of_them_gets_it(
+async def test_one_of_five_concurrent_requests_gets_the_name(
     plane: Plane, paper: PaperDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "_PATIENCE", 60.0)

@@ -42,7 +42,7 @@ async def told(plane: Plane, verb: Any, *args: Any, **wishes: Any) -> InstanceRe
     return await plane.done(asked)
 
 
-async def test_parameters_with_which_it_does_not_start_can_be_taken_back(plane: Plane, driver: FailingDriver) -> None:
+async def test_parameters_that_prevent_a_start_can_be_reverted(plane: Plane, driver: FailingDriver) -> None:
     made = await told(plane, plane.instances.create, "shop", driver="paper")
     driver.fails = "start"
     fallen = await told(plane, plane.instances.set_parameters, made.id, {"max_connections": 100_000})
@@ -61,14 +61,14 @@ async def test_parameters_with_which_it_does_not_start_can_be_taken_back(plane: 
 
 
 @pytest.mark.exhaustive
-async def test_one_that_runs_is_given_time_until_the_way_to_it_is_there(url: str, driver: FailingDriver) -> None:
+async def test_a_running_instance_may_take_time_to_become_reachable(url: str, driver: FailingDriver) -> None:
     async with control_plane(url, driver) as plane:
         driver.deaf = QUICK.retry.attempts + 2
         made = await told(plane, plane.instances.create, "shop", driver="paper")
         assert (made.state, made.error, driver.deaf) == ("running", None, 0)
 
 
-async def test_one_that_runs_and_never_answers_is_undone(plane: Plane, driver: FailingDriver) -> None:
+async def test_an_instance_that_runs_and_never_answers_is_undone(plane: Plane, driver: FailingDriver) -> None:
     driver.deaf = 1_000_000
     failed = await told(plane, plane.instances.create, "shop", driver="paper")
     assert (failed.state, failed.error_code, await driver.ids()) == ("failed", "database_unreachable", {})
@@ -76,7 +76,7 @@ async def test_one_that_runs_and_never_answers_is_undone(plane: Plane, driver: F
 
 
 @pytest.mark.exhaustive
-async def test_what_stays_on_its_way_counts_as_running_and_can_be_told_something_else(
+async def test_an_instance_that_stays_starting_counts_as_running_and_accepts_requests(
     plane: Plane, driver: FailingDriver
 ) -> None:
     made = await told(plane, plane.instances.create, "shop", driver="paper")
@@ -88,9 +88,7 @@ async def test_what_stays_on_its_way_counts_as_running_and_can_be_told_something
     assert (await told(plane, plane.instances.stop, made.id)).state == "stopped"
 
 
-async def test_nobody_is_kept_out_by_work_that_somebody_ended_with_its_clean_up(
-    plane: Plane, driver: FailingDriver
-) -> None:
+async def test_work_whose_clean_up_was_ended_blocks_no_request(plane: Plane, driver: FailingDriver) -> None:
     made = await told(plane, plane.instances.create, "shop", driver="paper")
     driver.fails = "every look"
     asked = await plane.ask(plane.instances.stop, made.id)
@@ -105,9 +103,7 @@ async def test_nobody_is_kept_out_by_work_that_somebody_ended_with_its_clean_up(
     assert (stopped.state, stopped.working, stopped.error) == ("stopped", False, None)
 
 
-async def test_a_deletion_that_somebody_ended_with_its_clean_up_can_be_asked_for_again(
-    plane: Plane, driver: FailingDriver
-) -> None:
+async def test_a_deletion_whose_clean_up_was_ended_can_be_requested_again(plane: Plane, driver: FailingDriver) -> None:
     made = await told(plane, plane.instances.create, "shop", driver="paper")
     driver.fails = "slow remove"
     asked = await plane.ask(plane.instances.delete, made.id)
@@ -121,9 +117,7 @@ async def test_a_deletion_that_somebody_ended_with_its_clean_up_can_be_asked_for
     assert (await told(plane, plane.instances.delete, made.id)).state == "deleted"
 
 
-async def test_the_names_of_one_that_cannot_be_reached_any_more_are_freed_if_somebody_says_so(
-    url: str, driver: FailingDriver
-) -> None:
+async def test_abandoning_an_unreachable_instance_frees_its_names(url: str, driver: FailingDriver) -> None:
     async with control_plane(url, driver, dns=PaperDns(lambda: url)) as plane:
         lost = await told(plane, plane.instances.create, "shop", driver="paper", dns_name="db.example.com")
         with pytest.raises(errors.IllegalTransition, match="shop is running: delete it, and abandon it only if that"):
@@ -144,7 +138,7 @@ async def test_the_names_of_one_that_cannot_be_reached_any_more_are_freed_if_som
         assert again.state == "running"
 
 
-async def test_what_a_driver_says_is_written_down_whatever_is_in_it(
+async def test_any_text_of_a_driver_can_be_recorded(
     plane: Plane, driver: FailingDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "interlock.durable")  # what pytest keeps of the log has to be UTF-8
@@ -159,7 +153,7 @@ async def test_what_a_driver_says_is_written_down_whatever_is_in_it(
     assert (await plane.events(failed.id))[0].detail == failed.error
 
 
-async def test_what_a_late_step_puts_back_while_it_is_removed_is_removed_again(url: str, driver: FailingDriver) -> None:
+async def test_an_instance_that_a_late_step_recreates_is_removed_again(url: str, driver: FailingDriver) -> None:
     async with control_plane(url, driver) as plane:
         driver.fails = "late provision"
         asked = await plane.create("shop")

@@ -23,7 +23,7 @@ async def test_storage_grows_and_never_shrinks(plane: Plane) -> None:
     assert (await plane.told(plane.instances.resize, shop.id, "4Gi")).storage_bytes == 4 * GIB
 
 
-async def test_a_driver_that_cannot_is_not_asked(
+async def test_a_driver_that_cannot_resize_is_not_called(
     plane: Plane, paper: PaperDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = await plane.created("shop", storage="2Gi")

@@ -39,7 +39,7 @@ def watchers(plane: Plane) -> Watchers:
     return Watchers(plane.lifecycle.context, plane.lifecycle.health)
 
 
-async def test_one_whose_watcher_has_ended_is_watched_again(plane: Plane, watchers: Watchers) -> None:
+async def test_an_ended_watcher_is_replaced(plane: Plane, watchers: Watchers) -> None:
     id = await without_watcher(plane, "shop")  # noqa: A001
     await plane.created("other")
     assert await watchers.restore() == 1
@@ -51,9 +51,7 @@ async def test_one_whose_watcher_has_ended_is_watched_again(plane: Plane, watche
     assert len(execute(plane.url, UNFINISHED)) == 2
 
 
-async def test_one_whose_watcher_was_forgotten_is_watched_again_and_one_that_does_not_run_is_not(
-    plane: Plane, watchers: Watchers
-) -> None:
+async def test_a_pruned_watcher_is_replaced_only_for_a_running_instance(plane: Plane, watchers: Watchers) -> None:
     id = await without_watcher(plane, "shop")  # noqa: A001
     await plane.durable.prune(0)
     stopped = await plane.created("other")
@@ -64,7 +62,7 @@ async def test_one_whose_watcher_was_forgotten_is_watched_again_and_one_that_doe
 
 
 @pytest.mark.exhaustive
-async def test_of_several_that_see_it_at_once_one_does_it(plane: Plane, paper: PaperDriver) -> None:
+async def test_concurrent_replacements_of_a_watcher_leave_one(plane: Plane, paper: PaperDriver) -> None:
     ids = await asyncio.gather(*(without_watcher(plane, f"db{number}") for number in range(3)))
     databases = [Transactions(plane.url, "instances") for _ in range(5)]
     crowd = []

@@ -9,7 +9,7 @@ from support.certificate_authority import Authority
 from support.local_instances import Shop, connected
 
 
-async def test_who_is_connected_stays_and_the_server_is_the_same(shop: Shop) -> None:
+async def test_open_connections_stay_and_the_server_is_the_same(shop: Shop) -> None:
     postmaster = shop.directory / "postgresql" / "data" / "postmaster.pid"
     before = postmaster.read_text().splitlines()[0]
     connection = await connected(await shop.endpoint(), await shop.driver.password(shop.spec.id))
@@ -35,7 +35,7 @@ async def test_keys_are_for_nobody_else_to_read(shop: Shop) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in keys} == {0o600}
 
 
-async def test_one_that_clients_could_not_check_changes_no_file(shop: Shop) -> None:
+async def test_a_certificate_that_clients_could_not_verify_changes_no_file(shop: Shop) -> None:
     place = shop.directory / "postgresql"
     before = {path.name: path.stat().st_mtime_ns for path in place.glob("server*")}
 

@@ -32,7 +32,7 @@ def somebody_waits_for(lock: Path) -> bool:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_verb_waits_for_who_is_at_it(driver: LocalDriver, root: Path, spec: Spec, verb: str) -> None:
+async def test_an_operation_waits_for_the_running_one(driver: LocalDriver, root: Path, spec: Spec, verb: str) -> None:
     (root / spec.id).mkdir(parents=True)
     lock = root / spec.id / "lock"
 
@@ -46,7 +46,7 @@ async def test_a_verb_waits_for_who_is_at_it(driver: LocalDriver, root: Path, sp
     assert (await driver.observe(spec.id)).state == {"provision": "running", "remove": "absent"}.get(verb, "broken")
 
 
-async def test_a_look_waits_for_no_verb(driver: LocalDriver, root: Path, spec: Spec) -> None:
+async def test_observe_waits_for_no_operation(driver: LocalDriver, root: Path, spec: Spec) -> None:
     (root / spec.id).mkdir(parents=True)
 
     with exclusive(root / spec.id / "lock", lambda: None):
@@ -56,7 +56,7 @@ async def test_a_look_waits_for_no_verb(driver: LocalDriver, root: Path, spec: S
     await asyncio.gather(*many)
 
 
-async def test_a_password_waits_for_no_verb(shop: Shop, spec: Spec) -> None:
+async def test_a_password_query_waits_for_no_operation(shop: Shop, spec: Spec) -> None:
     """Health is checked also while there is much to do, and the instance is not in order if nobody tells a password."""
     lock = shop.root / spec.id / "lock"
     lock.parent.mkdir()
@@ -69,7 +69,7 @@ async def test_a_password_waits_for_no_verb(shop: Shop, spec: Spec) -> None:
     assert await shop.ask("SELECT 1", password) == 1
 
 
-async def test_a_look_waits_for_nobody_at_the_instance(driver: LocalDriver, root: Path, spec: Spec) -> None:
+async def test_observe_waits_for_no_other_operation(driver: LocalDriver, root: Path, spec: Spec) -> None:
     (root / spec.id).mkdir(parents=True)
 
     with exclusive(root / spec.id / "lock", lambda: None):

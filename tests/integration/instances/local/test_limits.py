@@ -20,7 +20,7 @@ def limited(root: Path) -> LocalDriver:
     return LocalDriver(root, ports=PORTS, pg_bin=PG_BIN, limit=1)
 
 
-async def test_one_too_many_is_refused_until_another_is_removed(root: Path) -> None:
+async def test_an_instance_above_the_limit_is_refused_until_another_is_removed(root: Path) -> None:
     driver, first, second = limited(root), new_spec(), new_spec()
     await driver.provision(first)
 
@@ -37,7 +37,7 @@ async def test_one_too_many_is_refused_until_another_is_removed(root: Path) -> N
 
 
 @pytest.mark.exhaustive
-async def test_of_several_at_once_there_are_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_creations_respect_the_limit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them found room when they looked first."""
     monkeypatch.setattr(LocalEnvironment, "check", lambda machine, spec: machine.binaries(spec.version))
     specs = [new_spec() for _ in range(3)]
@@ -74,7 +74,7 @@ async def test_an_instance_has_the_defaults_unless_it_asks_for_something_else(ro
         ("archive_command=true", "reach beyond this instance"),
     ],
 )
-def test_defaults_that_cannot_be_are_told_at_the_start(tmp_path: Path, told: str, words: str) -> None:
+def test_invalid_defaults_are_reported_at_the_start(tmp_path: Path, told: str, words: str) -> None:
     settings = Settings(data_dir=tmp_path, pg_bin=PG_BIN, instance_defaults=told)
 
     with pytest.raises(ConfigurationError, match=f"^instance_defaults is '{told}': .*{words}"):

@@ -33,7 +33,7 @@ async def test_the_last_lines_are_the_last_lines(
     assert await told(read_lines(log, lines, follow=False)) == (content.splitlines()[-lines:] if lines else [])
 
 
-async def test_a_line_of_any_length_is_told_in_parts_and_never_held_as_a_whole(tmp_path: Path) -> None:
+async def test_a_long_line_is_returned_in_parts_and_never_held_as_a_whole(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("wb") as file:
         file.write(b"LOG\n" * 5 + b"STATEMENT" + b"x" * 8 * 2**20 + b"\nLOG\n")
@@ -50,7 +50,7 @@ async def test_a_line_of_any_length_is_told_in_parts_and_never_held_as_a_whole(t
         assert most < 2**20
 
 
-async def test_who_follows_is_told_of_whole_lines_also_of_the_log_that_takes_its_place(tmp_path: Path) -> None:
+async def test_following_returns_whole_lines_also_of_a_replaced_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("old\nlast\n")
     following = read_lines(log, 1, follow=True)
@@ -71,7 +71,7 @@ async def test_who_follows_is_told_of_whole_lines_also_of_the_log_that_takes_its
     assert await told(following) == []
 
 
-async def test_a_refused_login_is_seen_by_who_follows(shop: Shop) -> None:
+async def test_a_refused_login_appears_in_a_followed_log(shop: Shop) -> None:
     following = shop.driver.logs(shop.spec.id, lines=0, follow=True)
 
     async def refusal() -> str:

@@ -12,7 +12,7 @@ from support.local_instances import PG_BIN, Shop, local_driver, new_spec
 from support.small_disk import small_disk
 
 
-async def test_without_programs_nothing_is_made(root: Path, tmp_path: Path, spec: Spec) -> None:
+async def test_without_programs_nothing_is_created(root: Path, tmp_path: Path, spec: Spec) -> None:
     driver = LocalDriver(root, pg_bin=tmp_path)
 
     for verb in (driver.check, driver.provision):
@@ -29,7 +29,7 @@ async def test_a_version_that_is_not_here_is_refused_with_those_that_are(driver:
         await driver.check(new_spec(version="99"))
 
 
-async def test_every_version_that_is_here_can_be_asked_for(driver: LocalDriver, root: Path) -> None:
+async def test_every_installed_version_can_be_requested(driver: LocalDriver, root: Path) -> None:
     majors = sorted({str(binaries.version[0]) for binaries in all_binaries(PG_BIN)}, key=int)
     for major in majors:
         spec = new_spec(version=major)
@@ -48,7 +48,7 @@ async def test_more_room_than_there_is_is_refused(driver: LocalDriver, root: Pat
     assert not root.exists()
 
 
-async def test_what_is_made_is_not_asked_for_room_again(shop: Shop) -> None:
+async def test_an_existing_instance_is_not_checked_for_space_again(shop: Shop) -> None:
     await shop.driver.stop(shop.spec.id)
 
     await shop.driver.provision(Spec(shop.spec.id, shop.spec.name, storage_bytes=2**62))
@@ -58,7 +58,7 @@ async def test_what_is_made_is_not_asked_for_room_again(shop: Shop) -> None:
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("megabytes", [1, 20, 38])
-async def test_a_full_disk_is_told_and_left_as_it_was(megabytes: int) -> None:
+async def test_a_full_disk_is_reported_and_left_as_it_was(megabytes: int) -> None:
     with small_disk(megabytes) as disk:
         driver = local_driver(disk / "instances")
         with pytest.raises(OutOfSpace, match="free some space"):

@@ -32,7 +32,7 @@ REFUSED = {
 
 @pytest.mark.exhaustive(beyond=6)
 @pytest.mark.parametrize("name", REFUSED)
-async def test_what_the_server_or_we_cannot_take_is_refused_in_words(shop: Shop, name: str) -> None:
+async def test_invalid_parameters_are_refused_with_a_reason(shop: Shop, name: str) -> None:
     value, words = REFUSED[name]
 
     with pytest.raises(BadSpec, match=words):
@@ -43,7 +43,7 @@ async def test_what_the_server_or_we_cannot_take_is_refused_in_words(shop: Shop,
     assert await shop.ask("SHOW work_mem") == "4MB"
 
 
-async def test_what_only_the_running_server_can_judge_is_refused_too_and_not_kept(shop: Shop) -> None:
+async def test_parameters_that_only_the_running_server_refuses_are_not_kept(shop: Shop) -> None:
     settings = shop.directory / "postgresql" / "settings.conf"
     before = settings.read_text()
 
@@ -53,7 +53,7 @@ async def test_what_only_the_running_server_can_judge_is_refused_too_and_not_kep
     assert settings.read_text() == before
 
 
-async def test_what_can_change_while_it_runs_is_in_force_at_once(shop: Shop) -> None:
+async def test_reloadable_parameters_take_effect_at_once(shop: Shop) -> None:
     assert (
         await shop.driver.set_parameters(shop.spec.id, {"work_mem": "7MB", "Maintenance_Work_Mem": "9MB"}) == "reloaded"
     )
@@ -95,7 +95,7 @@ async def test_the_answer_comes_when_the_server_has_read_them(shop: Shop) -> Non
     assert await shop.ask("SHOW work_mem") == "8MB"
 
 
-async def test_parameters_are_all_that_are_wanted(shop: Shop) -> None:
+async def test_parameters_replace_all_earlier_ones(shop: Shop) -> None:
     await shop.driver.set_parameters(shop.spec.id, {"work_mem": "7MB"})
 
     assert await shop.driver.set_parameters(shop.spec.id, {"statement_timeout": "1min"}) == "reloaded"
@@ -104,7 +104,7 @@ async def test_parameters_are_all_that_are_wanted(shop: Shop) -> None:
     assert await shop.ask("SHOW statement_timeout") == "1min"
 
 
-async def test_what_needs_a_restart_is_said_to_and_counts_after_it(shop: Shop) -> None:
+async def test_parameters_that_need_a_restart_are_reported_and_take_effect_after_it(shop: Shop) -> None:
     assert await shop.driver.set_parameters(shop.spec.id, {"max_connections": "31"}) == "restart needed"
     assert await shop.driver.set_parameters(shop.spec.id, {"max_connections": "31"}) == "restart needed"
     assert await shop.ask("SHOW max_connections") == "50"
@@ -119,7 +119,7 @@ async def test_what_needs_a_restart_is_said_to_and_counts_after_it(shop: Shop) -
     await shop.driver.start(shop.spec.id)
 
 
-async def test_parameters_of_a_stopped_instance_count_when_it_starts(shop: Shop) -> None:
+async def test_parameters_of_a_stopped_instance_take_effect_at_its_start(shop: Shop) -> None:
     await shop.driver.stop(shop.spec.id)
 
     assert await shop.driver.set_parameters(shop.spec.id, {"work_mem": "6MB"}) == "reloaded"
@@ -128,7 +128,7 @@ async def test_parameters_of_a_stopped_instance_count_when_it_starts(shop: Shop)
     assert await shop.ask("SHOW work_mem") == "6MB"
 
 
-async def test_parameters_that_keep_everybody_out_can_be_replaced(shop: Shop) -> None:
+async def test_parameters_that_block_every_connection_can_be_replaced(shop: Shop) -> None:
     """Only who connects finds out that there is no such library."""
     assert await shop.driver.set_parameters(shop.spec.id, {"session_preload_libraries": "no_such"}) == "reloaded"
     with pytest.raises(asyncpg.UndefinedFileError):
@@ -141,7 +141,7 @@ async def test_parameters_that_keep_everybody_out_can_be_replaced(shop: Shop) ->
     assert await shop.ask("SHOW work_mem") == "6MB"
 
 
-async def test_a_server_that_is_on_its_way_up_is_said_to_need_a_restart(shop: Shop) -> None:
+async def test_a_starting_server_needs_a_restart(shop: Shop) -> None:
     """As in the recovery after a crash: it has read its files already."""
     told = shop.directory / "postgresql" / "data" / "postmaster.pid"
     ready = told.read_text()
@@ -160,7 +160,7 @@ async def test_an_instance_is_small_unless_told(shop: Shop) -> None:
     assert await shop.ask("SHOW fsync") == "on"
 
 
-async def test_what_keeps_the_server_from_starting_leaves_no_instance(driver: LocalDriver, spec: Spec) -> None:
+async def test_a_server_that_cannot_start_leaves_no_instance(driver: LocalDriver, spec: Spec) -> None:
     bad = Spec(spec.id, spec.name, parameters={"shared_preload_libraries": "no_such_library"})
 
     with pytest.raises(ClusterFailed, match="no_such_library"):

@@ -21,7 +21,7 @@ HOSTILE = """
 
 
 @pytest.mark.parametrize("step", [1, 2])
-async def test_a_change_that_was_begun_is_finished_by_who_asks(shop: Shop, step: int) -> None:
+async def test_an_interrupted_password_change_is_finished_by_the_next_request(shop: Shop, step: int) -> None:
     old = await shop.driver.password(shop.spec.id)
     assert await asyncio.to_thread(run_until, shop.root, "reset_password", shop.spec, step)
 
@@ -38,7 +38,7 @@ async def test_no_step_of_a_change_was_forgotten(shop: Shop) -> None:
     assert not await asyncio.to_thread(run_until, shop.root, "reset_password", shop.spec, 3)
 
 
-async def test_the_new_password_of_a_stopped_instance_counts_when_it_starts(shop: Shop) -> None:
+async def test_a_new_password_of_a_stopped_instance_takes_effect_at_its_start(shop: Shop) -> None:
     old = await shop.driver.password(shop.spec.id)
     await shop.driver.stop(shop.spec.id)
 

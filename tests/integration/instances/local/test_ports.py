@@ -28,7 +28,7 @@ async def port_of(driver: LocalDriver, spec: Spec) -> int:
     return endpoint.port
 
 
-def test_who_chooses_is_alone_until_the_choice_is_written_down(root: Path) -> None:
+def test_the_choice_of_a_port_is_exclusive_until_it_is_written_down(root: Path) -> None:
     root.mkdir()
     alone = threading.Lock()
 
@@ -70,7 +70,7 @@ async def test_a_port_that_is_taken_after_it_was_chosen_is_given_up(
     assert await port_of(driver, spec) == FIRST_PORT + 1
 
 
-async def test_without_a_free_port_nothing_is_made(root: Path, spec: Spec) -> None:
+async def test_without_a_free_port_nothing_is_created(root: Path, spec: Spec) -> None:
     with listener() as taken:
         driver = LocalDriver(root, ports=[taken.getsockname()[1]], pg_bin=PG_BIN)
         with pytest.raises(OutOfPorts, match="wider range"):
@@ -97,9 +97,7 @@ async def test_a_stopped_instance_keeps_its_port(root: Path, spec: Spec) -> None
     assert await port_of(driver, successor) == FIRST_PORT
 
 
-async def test_a_stopped_instances_port_that_somebody_took_is_an_error_that_names_it(
-    driver: LocalDriver, spec: Spec
-) -> None:
+async def test_a_taken_port_of_a_stopped_instance_is_named_in_the_error(driver: LocalDriver, spec: Spec) -> None:
     await driver.provision(spec)
     port = await port_of(driver, spec)
     await driver.stop(spec.id)

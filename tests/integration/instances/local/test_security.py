@@ -39,7 +39,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-async def test_secrets_are_for_us_only(shop: Shop) -> None:
+async def test_secrets_are_readable_only_by_their_user(shop: Shop) -> None:
     closed = 0o711 if os.geteuid() == 0 else 0o700  # the user that runs the server has to pass through
     assert mode_of(shop.root) == closed
     assert mode_of(shop.directory) == closed
@@ -93,7 +93,7 @@ async def test_names_that_postgresql_cannot_have_are_refused(driver: LocalDriver
     assert not root.exists()
 
 
-async def test_a_marker_that_tells_of_something_else_is_refused(driver: LocalDriver, root: Path, spec: Spec) -> None:
+async def test_a_marker_of_another_instance_is_refused(driver: LocalDriver, root: Path, spec: Spec) -> None:
     (root / spec.id).mkdir(parents=True)
     for told in ('{"id": "another", "name": "shop", "port": 1, "major": 17}', "not even JSON"):
         (root / spec.id / "instance.json").write_text(told)
@@ -107,7 +107,7 @@ async def test_a_marker_that_tells_of_something_else_is_refused(driver: LocalDri
         assert (root / spec.id / "instance.json").read_text() == told
 
 
-async def test_what_somebody_put_into_its_directory_is_left_there(driver: LocalDriver, root: Path, spec: Spec) -> None:
+async def test_foreign_files_in_the_directory_stay(driver: LocalDriver, root: Path, spec: Spec) -> None:
     await driver.provision(spec)
     for place in (root / spec.id, root / spec.id / "postgresql"):
         (place / "notes.txt").write_text("mine")

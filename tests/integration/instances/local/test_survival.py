@@ -33,7 +33,9 @@ def end_as_a_power_cut_does(root: Path, spec: Spec) -> None:
     assert wait_until(lambda: all(map(has_ended, killed)), timeout=30)
 
 
-async def test_it_runs_on_when_the_process_that_made_it_has_ended(root: Path, driver: LocalDriver, spec: Spec) -> None:
+async def test_an_instance_runs_on_when_its_creating_process_has_ended(
+    root: Path, driver: LocalDriver, spec: Spec
+) -> None:
     assert not await asyncio.to_thread(run_until, root, "provision", spec, 1000)
 
     assert (await driver.observe(spec.id)).state == "running"
@@ -88,7 +90,7 @@ async def test_a_server_whose_directory_was_removed_by_hand_is_ended_with_the_in
     assert (await driver.observe(spec.id)).state == "absent"
 
 
-async def test_what_is_half_made_tells_whether_somebody_is_at_it(root: Path, driver: LocalDriver, spec: Spec) -> None:
+async def test_a_half_created_instance_reports_if_work_goes_on(root: Path, driver: LocalDriver, spec: Spec) -> None:
     assert await asyncio.to_thread(run_until, root, "provision", spec, 2)
 
     observation = await driver.observe(spec.id)
@@ -98,7 +100,7 @@ async def test_what_is_half_made_tells_whether_somebody_is_at_it(root: Path, dri
         assert (await driver.observe(spec.id)).state == "starting"
 
 
-async def test_a_half_made_one_that_runs_is_completed_for_the_request_that_comes_next(root: Path, spec: Spec) -> None:
+async def test_a_half_created_running_instance_is_completed_by_the_next_request(root: Path, spec: Spec) -> None:
     """The server that runs was started for another port, and with other parameters."""
     assert await asyncio.to_thread(run_until, root, "provision", spec, 6)
     other = local_driver(root, first_port=19000)
@@ -116,7 +118,7 @@ async def test_a_half_made_one_that_runs_is_completed_for_the_request_that_comes
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("step", [1, 2, 3])
-async def test_what_is_half_removed_is_not_taken_for_whole(
+async def test_a_half_removed_instance_does_not_count_as_complete(
     root: Path, driver: LocalDriver, spec: Spec, step: int
 ) -> None:
     await driver.provision(spec)
@@ -129,7 +131,7 @@ async def test_what_is_half_removed_is_not_taken_for_whole(
     assert (await driver.observe(spec.id)).state == "running"
 
 
-async def test_a_cancelled_request_comes_to_its_end(root: Path, driver: LocalDriver, spec: Spec) -> None:
+async def test_a_cancelled_request_is_completed(root: Path, driver: LocalDriver, spec: Spec) -> None:
     request = asyncio.ensure_future(driver.provision(spec))
     while spec.id not in await driver.ids():  # noqa: ASYNC110 - there is no notification
         await asyncio.sleep(0)
@@ -154,7 +156,7 @@ async def test_an_instance_whose_lock_was_removed_by_hand_goes_wholly(
     assert not (root / spec.id).exists()
 
 
-async def test_data_that_are_gone_are_said_to_be(root: Path, driver: LocalDriver, spec: Spec) -> None:
+async def test_missing_data_are_reported(root: Path, driver: LocalDriver, spec: Spec) -> None:
     await driver.provision(spec)
     await driver.stop(spec.id)
     (root / spec.id / "postgresql" / "data").rename(root / "elsewhere")

@@ -38,7 +38,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("program", "said", "kind", "words"), SAID)
-def test_it_is_told_in_a_sentence_and_without_statements(
+def test_a_failure_is_one_sentence_without_statements(
     program: str, said: str, kind: type[InterlockError], words: str
 ) -> None:
     error = _failure(program, -9, said)

@@ -22,7 +22,7 @@ def test_parameters_may_have_any_name_that_postgresql_knows(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", "Work_Mem", "a b", "x = 1\ny", "a.b.c", "1st", "ssl_key_file", "include", "hba_file"]
 )
-def test_names_that_are_none_or_ours_are_refused(name: str) -> None:
+def test_invalid_and_reserved_names_are_refused(name: str) -> None:
     with pytest.raises(BadSpec):
         configuration.check({name: "1"})
 
@@ -33,7 +33,7 @@ def test_a_value_is_one_line(value: str) -> None:
         configuration.check({"work_mem": value})
 
 
-def test_what_the_driver_sets_comes_last() -> None:
+def test_parameters_of_the_driver_come_last() -> None:
     lines = configuration.files({"zzz.last": "1", "a": "2"})[configuration.CONF].splitlines()
     assert lines[0].startswith("include_if_exists")
     assert lines.index("a = '2'") < lines.index("zzz.last = '1'") < lines.index("ssl = 'on'")

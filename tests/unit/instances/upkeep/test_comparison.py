@@ -59,7 +59,7 @@ DRIFTED = {
 
 
 @pytest.mark.parametrize(("state", "seen"), [*product(get_args(State), get_args(Observed))])
-def test_what_has_drifted_is_what_is_written_and_nothing_else(state: State, seen: Observed) -> None:
+def test_drift_is_exactly_the_difference_from_the_record(state: State, seen: Observed) -> None:
     instance = replace(SHOP, state=state, names_freed_at=NOW if state == "deleted" else None)
     found = {kind for kind, detail in driver_verdicts(instance, Observation(seen)).items() if detail}
     wanted = DRIFTED.get((state, seen))
@@ -67,13 +67,13 @@ def test_what_has_drifted_is_what_is_written_and_nothing_else(state: State, seen
 
 
 @pytest.mark.parametrize("seen", get_args(Observed))
-def test_what_no_record_knows_or_what_could_not_be_created_is_an_orphan_if_it_is_there(seen: Observed) -> None:
+def test_existing_instances_without_a_record_or_after_a_failed_creation_are_orphans(seen: Observed) -> None:
     for instance in (None, replace(SHOP, state="failed", names_freed_at=NOW)):
         found = {kind for kind, detail in driver_verdicts(instance, Observation(seen)).items() if detail}
         assert found == (set() if seen == "absent" else {"orphan"})
 
 
-def test_the_words_say_both_and_why() -> None:
+def test_a_verdict_describes_both_states_and_the_reason() -> None:
     told = driver_verdicts(SHOP, Observation("stopped", detail="Its server ended unexpectedly: start it again."))
     assert told["wrong_state"] == (
         "Its record says running, and it is stopped. Its server ended unexpectedly: start it again."
@@ -107,7 +107,7 @@ def test_another_spelling_is_the_same_target(host: str, target: str) -> None:
     assert dns_verdicts(replace(SHOP, host=host), Published("5b0c", (target,))) == {"dns": ""}
 
 
-def test_a_record_is_the_same_only_if_nobody_worked_on_it_since() -> None:
+def test_a_record_is_untouched_only_if_no_orchestration_worked_on_it() -> None:
     assert is_untouched(SHOP, replace(SHOP, health="unhealthy", updated_at=NOW + timedelta(hours=1)))
     assert is_untouched(None, None)
     assert not is_untouched(None, SHOP)
@@ -118,7 +118,7 @@ def test_a_record_is_the_same_only_if_nobody_worked_on_it_since() -> None:
     assert not is_settled(replace(SHOP, working=True))
 
 
-def test_what_is_seen_twice_counts_and_what_is_seen_once_is_left_open() -> None:
+def test_drift_counts_only_if_it_is_observed_twice() -> None:
     assert confirmed({"vanished": "gone", "dns": ""}, {"vanished": "still gone", "dns": "wrong"}) == {
         "vanished": "still gone"
     }
