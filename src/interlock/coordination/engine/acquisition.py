@@ -77,7 +77,7 @@ class Acquisitions:
             raise
 
     def collect(self, request: LeaseRequest[G]) -> G | None:
-        """Return the grant, if the first response grants the lease. None: call `wait`."""
+        """Return the grant, if the response has come and grants the lease. None: call `wait`."""
         answered = self._requests.answered(request)
         if answered is None or answered[0].status != "granted":
             return None
@@ -85,7 +85,7 @@ class Acquisitions:
         return self._grant(request, *answered)
 
     async def wait(self, request: LeaseRequest[G]) -> G | None:
-        """Return the grant; raise `LeaseTimeout` after the timeout. None: the lease is taken, and this only tries."""
+        """Return the grant; raise `LeaseTimeout` after the timeout. None: an `only_try` found the lease taken."""
         if not request.attempts:
             self.begin(request)
         try:
@@ -139,8 +139,8 @@ class Acquisitions:
         return await self._wait_in_queue(request)
 
     async def _wait_in_queue(self, request: LeaseRequest[Any], *, report: bool = True) -> tuple[AcquireAnswer, float]:
-        """Request the lease, and while another holds it, wait in the queue. Without `report`, observers are notified by
-        the caller."""
+        """Request the lease, and while another holds it, wait in the queue. Without `report`, the caller notifies the
+        observer."""
         assert request.entry is not None
         waits = False
         try:

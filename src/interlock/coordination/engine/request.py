@@ -1,7 +1,7 @@
 """Requests for leases: each is sent with a grant_id of its own, until it is answered, and is granted at most once.
 
-Left behind by a caller that stops waiting: the answer finds no caller, and the grant is released. By a request whose
-answers are all lost: it is sent again in the background for as long as the lease could be held, and released.
+If the caller stops waiting, its answer is unclaimed, and a grant that it brings is released. If all answers to a
+request are lost, it is sent again in the background for as long as the lease could be held, and then released.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class LeaseRequests:
         )
 
     def submit(self, request: LeaseRequest[Any]) -> Response:
-        """The request is sent after an unconfirmed release of the same name has been answered."""
+        """Send the request; if a release of the same name is unconfirmed, after that has been answered."""
         self._connections.use()
         request.attempts += 1
         release = self._releases.unconfirmed(request.name)

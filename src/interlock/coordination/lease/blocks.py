@@ -14,7 +14,7 @@ class _Held(Protocol):
 G = TypeVar("G", bound=_Held)
 
 
-class Acquiring(Generic[G]):
+class Acquisition(Generic[G]):
     """An acquisition that has not begun. Await it to get the grant, or enter it: then the grant ends with the block."""
 
     def __init__(self, acquisition: Coroutine[Any, Any, G]) -> None:

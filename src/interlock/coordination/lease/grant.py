@@ -35,7 +35,7 @@ class AsyncGrant:
         "_on_lost",
         "acquired_at",
         "broken_by",
-        "confirmed",
+        "confirm_release",
         "engine",
         "grant_id",
         "is_handing_over",
@@ -57,7 +57,7 @@ class AsyncGrant:
         self.grant_id = grant_id
         self.timing = timing
         self.owner = owner
-        self.confirmed = True
+        self.confirm_release = True
         """If True, the end of a block waits until the store has confirmed the release."""
         self.acquired_at = boottime()
         self.trusted_until = 0.0
@@ -200,7 +200,7 @@ class AsyncGrant:
         body, self._body = self._body, None
         others_cancelled = await body.end(error) if body else False
         released_before = self._end == "released"
-        held = await self.release() if self.confirmed else self.engine.release_unconfirmed(self)
+        held = await self.release() if self.confirm_release else self.engine.release_unconfirmed(self)
         if held or released_before:
             return None
         if others_cancelled:

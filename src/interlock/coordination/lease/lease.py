@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from interlock.coordination.lease.blocks import Acquiring, OpenBlocks
+from interlock.coordination.lease.blocks import Acquisition, OpenBlocks
 from interlock.coordination.lease.decorator import wrapped_async
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.name import own_name
@@ -96,15 +96,15 @@ class AsyncLease:
         """Return the grant, if the lease is free and no process waits for it; otherwise None, at once."""
         grant = await self._settings.try_acquire(self._engine(), asyncio.current_task(), AsyncGrant)
         if grant is not None:
-            grant.confirmed = self._settings.confirm_release
+            grant.confirm_release = self._settings.confirm_release
         return grant
 
-    def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrant]:
+    def acquire(self, timeout: Duration | None = None) -> Acquisition[AsyncGrant]:
         """Wait for the lease, first come, first served. Await the result, or enter it: ``async with lease.acquire(5)``.
 
         Raises `LeaseTimeout` after `timeout` seconds.
         """
-        return Acquiring(self._acquire(checked_timeout(timeout)))
+        return Acquisition(self._acquire(checked_timeout(timeout)))
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T | None]]]:
         """Run a coroutine function under the lease: ``@lease.wrap(busy="skip")``.
@@ -129,7 +129,7 @@ class AsyncLease:
             self._settings,
         )  # not through `_acquire`, which would be one more coroutine
         grant = await settings.acquire(self._engine(), task, None, AsyncGrant)
-        grant.confirmed = settings.confirm_release
+        grant.confirm_release = settings.confirm_release
         return self._entered.add(task, await grant.__aenter__())
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -137,7 +137,7 @@ class AsyncLease:
 
     async def _acquire(self, timeout: float | None) -> AsyncGrant:
         grant = await self._settings.acquire(self._engine(), asyncio.current_task(), timeout, AsyncGrant)
-        grant.confirmed = self._settings.confirm_release
+        grant.confirm_release = self._settings.confirm_release
         return grant
 
 

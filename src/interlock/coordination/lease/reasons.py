@@ -10,7 +10,7 @@ Loss = Literal["expired", "refused", "broken", "clock", "failover", "closed"]
 """Why a held lease was lost:
 
 =========  ================================================================================================
-expired    no renewal was confirmed in time: the database did not answer, or this process stood still
+expired    no renewal was confirmed in time: the database did not answer, or this process was stopped
 refused    the database says that the grant is not the current one
 broken     an operator broke it
 clock      the database's clock stepped

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.body import Body
-from interlock.coordination.lease.blocks import Acquiring, OpenBlocks
+from interlock.coordination.lease.blocks import Acquisition, OpenBlocks
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.lease import LeaseSettings
 from interlock.coordination.lease.times import Duration, checked_timeout
@@ -174,9 +174,9 @@ class AsyncLeases:
         """Return all grants, if all leases are free and no process waits for one; otherwise None, at once."""
         return await self._settings.try_acquire(self._engine(), asyncio.current_task())
 
-    def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrants]:
+    def acquire(self, timeout: Duration | None = None) -> Acquisition[AsyncGrants]:
         """Wait for all of them; await or enter the result. Raises `LeaseTimeout` after `timeout` seconds."""
-        return Acquiring(self._acquire(checked_timeout(timeout)))
+        return Acquisition(self._acquire(checked_timeout(timeout)))
 
     async def __aenter__(self) -> AsyncGrants:
         grants = await (await self._acquire(None)).__aenter__()

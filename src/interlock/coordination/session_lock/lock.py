@@ -9,7 +9,7 @@ import os
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.coordination.lease.blocks import Acquiring, OpenBlocks
+from interlock.coordination.lease.blocks import Acquisition, OpenBlocks
 from interlock.coordination.lease.name import checked_name
 from interlock.coordination.lease.times import Duration, checked_timeout, seconds
 from interlock.coordination.session_lock.grant import AsyncSessionGrant
@@ -41,13 +41,13 @@ class AsyncSessionLock:
         """Returns the lock if it is free and without waiters; otherwise None, at once."""
         return await self.try_acquire_as(asyncio.current_task())
 
-    def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncSessionGrant]:
+    def acquire(self, timeout: Duration | None = None) -> Acquisition[AsyncSessionGrant]:
         """Wait for the lock, first come, first served. Await it, or enter it: ``async with lock.acquire(5)``.
 
         Raises `SessionLockTimeout` after `timeout` seconds in the queue. Connecting has time limits of its own; they,
         and a connection that ends during the wait, raise a `StoreError`.
         """
-        return Acquiring(self._acquire(timeout))
+        return Acquisition(self._acquire(timeout))
 
     async def __aenter__(self) -> AsyncSessionGrant:
         grant = self._entered.add(asyncio.current_task(), await self.acquire())

@@ -16,12 +16,12 @@ class Grant:
     """As `AsyncGrant`, without await. A thread cannot be cancelled: call `check()` between steps, or use `on_lost`. A
     lost lease also raises at the end of the block."""
 
-    __slots__ = ("_confirmed", "_grant", "_left", "_thread")
+    __slots__ = ("_confirm_release", "_grant", "_left", "_thread")
 
-    def __init__(self, thread: LoopThread, grant: AsyncGrant, *, confirmed: bool = True) -> None:
+    def __init__(self, thread: LoopThread, grant: AsyncGrant, *, confirm_release: bool = True) -> None:
         self._thread = thread
         self._grant = grant
-        self._confirmed = confirmed
+        self._confirm_release = confirm_release
         self._left = False
 
     def __repr__(self) -> str:
@@ -109,7 +109,7 @@ class Grant:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
         try:
             released_before = self._grant.is_released
-            held = self.release() if self._confirmed else self._release_unconfirmed()
+            held = self.release() if self._confirm_release else self._release_unconfirmed()
         except BaseException:
             self.drop()
             raise

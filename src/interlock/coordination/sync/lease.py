@@ -84,7 +84,7 @@ class Lease(Blocks[Grant]):
         try:
             thread = self._locks.loop_thread()
             grant = request.send_to(thread)
-            return None if grant is None else Grant(thread, grant, confirmed=self._settings.confirm_release)
+            return None if grant is None else Grant(thread, grant, confirm_release=self._settings.confirm_release)
         except BaseException:
             request.release()
             raise
