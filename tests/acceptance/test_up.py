@@ -140,6 +140,7 @@ def test_no_password_is_shown_anywhere(start: Starter, data: Path) -> None:
     assert len(password) > 10
     shown = up.said + "".join(up.get(path).text for path in ("/", "/health/startup", "/health/ready"))
     assert password not in shown
+    assert f"interlock env --data-dir {data})" in up.get("/").text
 
 
 def test_a_killed_postgres_is_restarted(start: Starter, data: Path, postgres: Cluster) -> None:

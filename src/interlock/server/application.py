@@ -37,8 +37,8 @@ _KEY = HTTPBearer(
 )
 
 
-def make_application(startup: Startup, readiness: Readiness, database: str) -> FastAPI:
-    """`database` is how the home page shows the database: without a password."""
+def make_application(startup: Startup, readiness: Readiness, database: str, env_command: str = "") -> FastAPI:
+    """The home page shows `database`, which is without a password, and `env_command`, which gives a shell its URL."""
     # FastAPI's own documentation pages load their scripts from other sites.
     # Its redirects after a superfluous slash would go to the host that the request names, past the TLS proxy.
     app = FastAPI(title="Interlock", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -52,7 +52,7 @@ def make_application(startup: Startup, readiness: Readiness, database: str) -> F
     app.include_router(_api_router())
     describe(app)
     app.include_router(health_router(startup, readiness))
-    app.include_router(home_page_router(startup, readiness, database))
+    app.include_router(home_page_router(startup, readiness, database, env_command))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     return app
 

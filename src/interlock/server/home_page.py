@@ -45,7 +45,7 @@ def page_status(phase: Phase, problem: str | None) -> PageStatus:
     return _STATUSES[phase]
 
 
-def facts(startup: Startup, database: str) -> dict[str, str]:
+def facts(startup: Startup, database: str, env_command: str = "") -> dict[str, str]:
     """The facts in the order in which the page lists them. `database` is shown as it is, so it must not contain a
     password."""
     status = startup.schema_status
@@ -55,6 +55,7 @@ def facts(startup: Startup, database: str) -> dict[str, str]:
         "Version": __version__,
         "Up for": duration_text(startup.uptime),
         "Database": database,
+        **({"Its URL in a shell": env_command} if env_command else {}),
         "Schema": schema,
     }
 
@@ -71,7 +72,7 @@ def duration_text(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-def home_page_router(startup: Startup, readiness: Readiness, database: str) -> APIRouter:
+def home_page_router(startup: Startup, readiness: Readiness, database: str, env_command: str) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     templates = Jinja2Templates(directory=_TEMPLATES)
 
@@ -82,7 +83,7 @@ def home_page_router(startup: Startup, readiness: Readiness, database: str) -> A
             "version": __version__,
             "status": page_status(startup.phase, await readiness.problem()),
             "holder": startup.holder,
-            "facts": facts(startup, database),
+            "facts": facts(startup, database, env_command),
         }
         return templates.TemplateResponse(request, "home.html", context)
 

@@ -35,13 +35,23 @@ def _hints(settings: Settings) -> list[str]:
     """How commands and programs in another terminal find the database."""
     if settings.database_url:
         return ["Other commands find it by --database or INTERLOCK_DATABASE_URL."]
+    if directory := _data_dir_flag(settings):
+        return [f"Other commands find it by{directory}.", f"Programs:  {env_command(settings)}"]
+    return [
+        "Other commands, and Interlock() in Python, find it by themselves.",
+        f"Other programs:  {env_command(settings)}",
+    ]
+
+
+def env_command(settings: Settings) -> str:
+    """The shell command that sets the URL of the embedded database; empty for a named database."""
+    return "" if settings.database_url else f'eval "$({_command()} env{_data_dir_flag(settings)})"'
+
+
+def _data_dir_flag(settings: Settings) -> str:
     if settings.data_dir == Settings().data_dir:
-        return [
-            "Other commands, and Interlock() in Python, find it by themselves.",
-            f'Other programs:  eval "$({_command()} env)"',
-        ]
-    directory = f"--data-dir {shlex.quote(str(settings.data_dir.absolute()))}"
-    return [f"Other commands find it by {directory}.", f'Programs:  eval "$({_command()} env {directory})"']
+        return ""
+    return f" --data-dir {shlex.quote(str(settings.data_dir.absolute()))}"
 
 
 def _command() -> str:

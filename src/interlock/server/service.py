@@ -16,7 +16,7 @@ from interlock.server.control import open_control
 from interlock.server.database import ControlDatabase, database_for
 from interlock.server.http_protocol import HttpProtocol, most_connections
 from interlock.server.listener import listen, page_url
-from interlock.server.operator_messages import ready_message, still_running_message
+from interlock.server.operator_messages import env_command, ready_message, still_running_message
 from interlock.server.readiness import Readiness
 from interlock.server.signals import StopSignals
 from interlock.server.startup import Startup, start
@@ -60,7 +60,7 @@ class _Service:
         self._show = show
         self._startup = Startup()
         self._readiness = Readiness(self._startup)
-        self._server = _Server(make_application(self._startup, self._readiness, database.shown))
+        self._server = _Server(make_application(self._startup, self._readiness, database.shown, env_command(settings)))
         self._opened = AsyncExitStack()
         self._starting: asyncio.Task[None] | None = None
         self._stop_requested = False

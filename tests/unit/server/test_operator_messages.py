@@ -6,7 +6,7 @@ import pytest
 
 from interlock.config import Settings
 from interlock.server.database import database_for
-from interlock.server.operator_messages import ready_message, still_running_message
+from interlock.server.operator_messages import env_command, ready_message, still_running_message
 
 URL = "http://127.0.0.1:8080"
 
@@ -44,6 +44,11 @@ def test_a_named_database_is_shown_without_its_password() -> None:
     text = message(Settings(database_url="postgresql://user:secret@host/name?password=secret"))
     assert "postgresql://user@host/name" in text
     assert "secret" not in text
+
+
+def test_a_named_database_has_no_command_for_its_url() -> None:
+    assert env_command(Settings(database_url="postgresql://user:secret@host/name")) == ""
+    assert env_command(Settings()).startswith('eval "$(')
 
 
 def test_the_message_at_the_stop_names_the_instances_and_how_to_stop_them(monkeypatch: pytest.MonkeyPatch) -> None:
