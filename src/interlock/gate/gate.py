@@ -190,17 +190,17 @@ class AsyncGate:
 
     async def _acquire(self, lock: LockSession) -> Reason | None:
         """Wait for the lock. Returns None with the lock; otherwise the reason to go on without it."""
-        clock = GateWait(self._timeout, self._on_wait)
-        records = await retry_while_locked(lambda: self._records(lock), lambda: clock.tick(lock, None))
+        wait = GateWait(self._timeout, self._on_wait)
+        records = await retry_while_locked(lambda: self._records(lock), lambda: wait.tick(lock, None))
         if self._version is not None:
-            verdict = await retry_while_locked(lambda: self._read_verdict(records), lambda: clock.tick(lock, None))
+            verdict = await retry_while_locked(lambda: self._read_verdict(records), lambda: wait.tick(lock, None))
             if verdict is not Verdict.BEHIND:
                 return _reason(verdict)
         if await lock.try_acquire():
             return None
         if self._policy != "wait":
             return await self._when_taken(lock, records)
-        before = await retry_while_locked(records.last_done, lambda: clock.tick(lock, None)) if records else None
+        before = await retry_while_locked(records.last_done, lambda: wait.tick(lock, None)) if records else None
         self.phase = "waiting"
         await lock.announce_waiting()
         while not await lock.try_acquire():
@@ -211,7 +211,7 @@ class AsyncGate:
                     if (verdict := await self._read_verdict(records)) is not Verdict.BEHIND:
                         return _reason(verdict)
                 self.holder = await records.open_run() if records else None
-            clock.tick(lock, self.holder)
+            wait.tick(lock, self.holder)
             await asyncio.sleep(self._timing.poll * random.uniform(0.5, 1.5))
         await lock.stop_waiting()
         return None

@@ -45,7 +45,7 @@ class Sweep:
 
     async def run_once(self) -> float:
         """Run what is due once, without the sleep that follows. The database's clock may have been moved."""
-        self.periodic._ahead = None
+        self.periodic._clock_offset = None
         return await self.periodic._run_once()
 
     def hours(self) -> list[int]:

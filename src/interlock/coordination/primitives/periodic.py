@@ -66,7 +66,7 @@ class AsyncPeriodic:
         self._schedule = schedule
         self._missed = missed
         self._function = function
-        self._ahead: float | None = None
+        self._clock_offset: float | None = None
         self._until: Callable[[], bool] = lambda: False
         self._task: asyncio.Task[None] | None = None
 
@@ -74,10 +74,10 @@ class AsyncPeriodic:
     def name(self) -> str:
         return self._settings.name
 
-    async def run(self, until: Callable[[], bool] = lambda: False, *, patient: bool = False) -> None:
+    async def run(self, until: Callable[[], bool] = lambda: False, *, wait_for_database: bool = False) -> None:
         """Run without end, or until `until` is true after a run. Waits for a database that becomes unreachable.
 
-        `patient`: waits also for a database that was never reached. A block uses it: an error before the first run
+        `wait_for_database`: also for one that was never reached. A block uses it: an error before the first run
         would only be raised at the block's end.
         """
         self._until = until
@@ -87,7 +87,7 @@ class AsyncPeriodic:
             except errors.LeaseLost:
                 pause = 0.0  # another replica may hold it now, or none: check
             except _UNREACHABLE as error:
-                if self._ahead is None and not patient:
+                if self._clock_offset is None and not wait_for_database:
                     raise
                 log.warning("periodic.database_away", extra={"lease": self.name, "why": str(error)})
                 pause = _RETRY_AFTER * random.uniform(0.5, 1.0)
@@ -103,13 +103,13 @@ class AsyncPeriodic:
     async def _run_with_restarts(self) -> None:
         while True:
             try:
-                await self.run(patient=True)
+                await self.run(wait_for_database=True)
             except (errors.InterlockError, OSError) as error:
                 log.warning("periodic.begins_again", extra={"lease": self.name, "why": str(error)})
                 await asyncio.sleep(_RETRY_AFTER)
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self.run(patient=True))
+        self._task = asyncio.create_task(self.run(wait_for_database=True))
         self._task.add_done_callback(self._ended)
         return self
 
@@ -130,7 +130,7 @@ class AsyncPeriodic:
     async def _run_once(self) -> float:
         """Run the ticks that are due. Returns the seconds until the next."""
         engine = self._engine()
-        if self._ahead is not None:  # the time is known, so the lease is not needed to find nothing due
+        if self._clock_offset is not None:  # the time is known, so the lease is not needed to find nothing due
             progress = await self._progress(engine)
             if progress and progress.finished and not self._due(progress.tick) and not self._is_ahead(progress.tick):
                 return self._until_next()
@@ -194,11 +194,11 @@ class AsyncPeriodic:
                 name=self.name,
                 token=grant.token,
             )
-        self._ahead = own[0].acquired_at - grant.acquired_at
+        self._clock_offset = own[0].acquired_at - grant.acquired_at
 
     def _now(self) -> float:
-        assert self._ahead is not None
-        return boottime() + self._ahead
+        assert self._clock_offset is not None
+        return boottime() + self._clock_offset
 
     def _due(self, done: float) -> list[float]:
         return due(self._schedule, done, self._now(), self._missed)

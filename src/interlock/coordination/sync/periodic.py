@@ -45,7 +45,7 @@ class Periodic:
 
     def run(self) -> None:
         """Run at each tick in this thread, without end."""
-        self._locks.run(self._run(patient=False))
+        self._locks.run(self._run(wait_for_database=False))
 
     def __enter__(self) -> Self:
         """Run at each tick in a thread of its own, until the block ends."""
@@ -70,17 +70,17 @@ class Periodic:
     def _run_until_stopped(self) -> None:
         try:
             with suppress(asyncio.CancelledError):
-                self._locks.run(self._run(patient=True))
+                self._locks.run(self._run(wait_for_database=True))
         except InterlockError as error:
             self._failure = error
             log.error("periodic.ended", extra={"lease": self.name, "why": str(error)})
 
-    async def _run(self, *, patient: bool) -> None:
+    async def _run(self, *, wait_for_database: bool) -> None:
         if self._stopped:
             return
         self._running = asyncio.current_task()
         try:
-            await self._periodic.run(patient=patient)
+            await self._periodic.run(wait_for_database=wait_for_database)
         finally:
             self._running = None
 

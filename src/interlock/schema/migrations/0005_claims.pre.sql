@@ -91,7 +91,7 @@ BEGIN
                     END IF;
                 END LOOP;
                 locked := open IS NULL;
-                CONTINUE WHEN locked;  -- it may have been somebody's until just now: look again
+                CONTINUE WHEN locked;  -- it may have had an owner until just now: read it again
             END IF;
             EXIT WHEN clock_timestamp() >= give_up;
             PERFORM pg_sleep(least(nap, extract(epoch FROM give_up - clock_timestamp())));
