@@ -77,8 +77,10 @@ def backup_of(instance: str, number: int = 0) -> str:
 
 
 def in_backup_state(state: str, before: Prepare, *, mine: bool = True, older: int = 0) -> Any:
-    """After `before` has made the instance's record: a backup that the orchestration `id` works on, or nobody; and so
-    many that were made before."""
+    """A backup in that state, after `before` has made the record of its instance.
+
+    With `mine` the orchestration `id` works on it, otherwise none. `older` backups were made before it.
+    """
 
     def prepare(database: str, id: str) -> None:  # noqa: A002
         before(database, id)

@@ -44,7 +44,7 @@ def durable_database() -> Iterator[str]:
 
 
 def settled_syncs(url: str) -> int:
-    """How often the log was synced so far, counted when everybody else has left the database.
+    """The number of syncs of the log so far, counted when all other sessions have left the database.
 
     A session reports what it did when it ends, or seconds later.
     """

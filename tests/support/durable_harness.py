@@ -1,4 +1,4 @@
-"""What every domain is held to: activities leave one effect however often they run, orchestrations end the same.
+"""The rules for every domain: repeated activities leave one effect, and orchestrations end the same after a crash.
 
 A domain is listed in `DOMAINS` with a sample for each activity and for each orchestration. One that is in the product
 and not here, or an activity without a sample, fails `test_nothing_is_left_out`.

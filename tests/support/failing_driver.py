@@ -9,12 +9,12 @@ from interlock.errors import BadSpec, DnsForeign, DriverUnreachable
 from interlock.instances.drivers.port import Observation, Spec
 from support.paper_driver import PaperDns, PaperDriver
 
-_NOBODYS_PORT = 1
+_CLOSED_PORT = 1
 
 
 class FailingDriver(PaperDriver):
-    """`fails` names the step, or an instance that cannot be looked at. `held` is set by tests that want what is slow to
-    go on. For so many looks as `deaf` says nobody listens where it should be reached."""
+    """`fails` names the failing step, or an instance that cannot be observed. Setting `held` lets a slow step go on.
+    For the next `deaf` observations, no server listens at the observed address."""
 
     def __init__(self, *args: Any, fails: str = "") -> None:
         super().__init__(*args)
@@ -78,7 +78,7 @@ class FailingDriver(PaperDriver):
             return Observation("broken", observation.endpoint, detail="It fell down.")
         if self.deaf and observation.endpoint is not None:
             self.deaf -= 1
-            return replace(observation, endpoint=replace(observation.endpoint, port=_NOBODYS_PORT))
+            return replace(observation, endpoint=replace(observation.endpoint, port=_CLOSED_PORT))
         return observation
 
     async def start(self, id: str) -> None:  # noqa: A002

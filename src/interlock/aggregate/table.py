@@ -44,7 +44,7 @@ class RecordTable(Generic[R]):
     unknown: type[RecordUnknown]
     busy: type[RecordBusy]
     list_hint: str = "list the existing ones"
-    """How an operator lists the records, in errors about one that does not exist."""
+    """The advice to list the records, in errors about a record that does not exist."""
     package: str = ""
     """The package with the ``queries.sql`` of `fetch`."""
     json_columns: frozenset[str] = frozenset()

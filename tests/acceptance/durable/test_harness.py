@@ -32,7 +32,7 @@ def test_nothing_is_left_out() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def surroundings() -> Iterator[None]:
-    """Of all domains; processes that are started inherit them. Of the session, so that several share these tests."""
+    """The environment of all domains, for the session. Started processes inherit it, and several tests share it."""
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         for domain in DOMAINS:
             for name, value in stack.enter_context(domain.surroundings()).items():

@@ -66,7 +66,10 @@ async def until_both_are_busy(url: str, team: list[Worker]) -> None:
 
 
 async def stop_in_the_middle(url: str, worker: Worker) -> None:
-    """A signal takes its time: whoever wrote meanwhile goes on to its next step first."""
+    """Stop a worker inside a step.
+
+    A signal takes time, so a worker that has written meanwhile goes on to its next step.
+    """
 
     def stopped() -> bool:
         worker.send(SIGSTOP)
@@ -91,7 +94,7 @@ def seconds_locked(url: str) -> list[float]:
 async def test_the_work_of_a_replica_that_was_killed_is_finished_by_the_other(
     steps_url: str, asking: AsyncDurable, record_property: Callable[[str, object], None], count: int
 ) -> None:
-    """What it had locked is free five seconds later at most, as the locks themselves say; the rest is work."""
+    """The locks of the killed replica expire within five seconds, as they themselves show; the rest is work."""
     with workers(steps_url, 2) as team:
         handles = await begin(asking, count)
         await until_both_are_busy(steps_url, team)

@@ -1,4 +1,4 @@
-"""What a name server refuses, or cannot do, is told in one sentence and by a type; and never with the secret."""
+"""Refusals and failures of a name server become typed errors of one sentence, which never show the secret."""
 
 import asyncio
 import base64

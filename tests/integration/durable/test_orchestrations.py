@@ -458,7 +458,7 @@ async def test_a_clock_that_is_too_far_off_is_refused(interlock_url: str) -> Non
 
 async def test_a_missing_database_is_reported_at_once() -> None:
     with closed_port() as port, pytest.raises(errors.DatabaseUnreachable):
-        async with AsyncDurable(work, url=f"postgresql://nobody@127.0.0.1:{port}/none"):
+        async with AsyncDurable(work, url=f"postgresql://app@127.0.0.1:{port}/none"):
             pass
 
 

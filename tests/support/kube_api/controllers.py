@@ -1,4 +1,4 @@
-"""What the controller manager does: pods and volumes out of StatefulSets, and the end of what has no owner any more."""
+"""The controller manager: it creates pods and volumes from StatefulSets, and deletes objects whose owner is gone."""
 
 import hashlib
 import json

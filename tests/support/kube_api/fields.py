@@ -1,4 +1,4 @@
-"""Who owns which field: server-side apply.
+"""The ownership of fields in server-side apply.
 
 A path is a tuple of elements, written as in `managedFields`: ``f:name`` for a field, ``k:{…}`` for the item of a list
 that has keys, ``v:…`` for the item of a set. A set of fields holds the paths of leaves, and of items themselves.

@@ -1,4 +1,4 @@
-"""An instance is restored into once, whatever becomes of who does it, and is not backed up meanwhile."""
+"""A restore happens once, whatever happens to its worker, and excludes backups of the instance."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -51,10 +51,10 @@ async def item_locked(real: LocalDriver, how: str) -> AsyncIterator[None]:
 
 
 async def waits(owner: "asyncpg.Connection[Any]", purpose: str, sessions: int = 1) -> None:
-    """Until so many wait for a lock."""
+    """Wait until so many sessions wait for a lock."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'"
     async with asyncio.timeout(PATIENCE):
-        while await owner.fetchval(query, f"interlock {purpose}") != sessions:  # noqa: ASYNC110 - nobody is told
+        while await owner.fetchval(query, f"interlock {purpose}") != sessions:  # noqa: ASYNC110 - there is no notification
             await asyncio.sleep(0.02)
 
 
@@ -71,7 +71,7 @@ async def test_an_instance_is_not_backed_up_during_a_restore_nor_restored_during
         assert busy.value.orchestration == restoring.orchestration
         await plane.ask(plane.instances.cancel, shop.id)
         assert (await plane.done(restoring)).error_code == "cancelled"
-        await waits(owner, f"restore {shop.id}", sessions=0)  # and whoever wants the table has it
+        await waits(owner, f"restore {shop.id}", sessions=0)  # and the table is free again
 
     async with item_locked(real, "ACCESS EXCLUSIVE"):
         making = await plane.ask(plane.backups.make, shop.id)

@@ -123,7 +123,7 @@ async def test_sweep_removes_only_the_remains_of_crashes(
     for place in (*rubbish, *foreign):
         place.mkdir()
         (place / "archive.dump").write_text("half")
-    (stuck := whole.with_name(f"{stem}.5")).symlink_to(foreign[0])  # which nobody removes for being ours
+    (stuck := whole.with_name(f"{stem}.5")).symlink_to(foreign[0])  # a link is not removed as Interlock's
     assert await plane.backups.sweep() == 2
     assert sorted(whole.parent.iterdir()) == sorted([whole, stuck, *foreign])
     stuck.unlink()

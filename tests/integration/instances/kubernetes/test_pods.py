@@ -1,4 +1,4 @@
-"""What goes through the pod itself: its log, and a new password. Machines are needed for that, or the small server."""
+"""Operations through the pod itself: its log, and a new password. They need machines, or the small server."""
 
 import asyncio
 from pathlib import Path

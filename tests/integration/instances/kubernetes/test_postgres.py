@@ -1,7 +1,7 @@
-"""What a pod is given is what PostgreSQL takes: the files of the ConfigMap and of the Secret, with a real server.
+"""A real PostgreSQL accepts the files of the ConfigMap and of the Secret.
 
-The image itself is not run here. What it does with them is done as it does it: make a cluster with the superuser
-`postgres`, start the server with the pod's arguments, run the SQL of the first start on its socket.
+The image itself is not run here. The test does the same with the files: it creates a cluster with the superuser
+`postgres`, starts the server with the pod's arguments, and runs the SQL of the first start on its socket.
 """
 
 import base64

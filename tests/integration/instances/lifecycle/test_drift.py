@@ -1,4 +1,4 @@
-"""What the drivers have is compared with the records: every kind of drift is found, told once, and put right."""
+"""The drift check: every kind of drift is found, reported once, and repaired."""
 
 import asyncio
 from collections.abc import AsyncIterator

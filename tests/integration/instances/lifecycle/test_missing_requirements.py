@@ -1,4 +1,4 @@
-"""What an instance needs and does not get, with real drivers: told in words, and nothing is left of it."""
+"""Missing requirements with real drivers: the error names them, and nothing of the instance remains."""
 
 import asyncio
 import socket
@@ -77,7 +77,7 @@ async def test_a_disk_that_is_full(interlock_url: str) -> None:
 
 @pytest.mark.exhaustive
 async def test_an_api_server_that_does_not_answer(interlock_url: str, tmp_path: Path) -> None:
-    """Whether something was made is not known then, so the names are held until somebody could look."""
+    """It is unknown if anything was created, so the names are held until the server can be reached."""
     kubeconfig = tmp_path / "kubeconfig"
     with running_fake() as cluster:
         answers = cluster.url

@@ -57,7 +57,7 @@ async def test_observe_waits_for_no_operation(driver: LocalDriver, root: Path, s
 
 
 async def test_a_password_query_waits_for_no_operation(shop: Shop, spec: Spec) -> None:
-    """Health is checked also while there is much to do, and the instance is not in order if nobody tells a password."""
+    """Health checks go on under load, and an instance without a password would count as unhealthy."""
     lock = shop.root / spec.id / "lock"
     lock.parent.mkdir()
 

@@ -1,4 +1,4 @@
-"""What all instances of a driver may have between them, and what each has unless it asks for something else."""
+"""The limits of all instances of a driver together, and the defaults of each."""
 
 import asyncio
 from pathlib import Path

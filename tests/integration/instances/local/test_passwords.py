@@ -1,4 +1,4 @@
-"""The owner's password: what the driver tells is what the server takes, whoever died in between."""
+"""The driver's password of the owner is the server's, even if a process died during a change."""
 
 import asyncio
 from dataclasses import replace

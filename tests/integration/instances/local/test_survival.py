@@ -59,7 +59,7 @@ async def test_after_a_power_cut_a_start_brings_it_up(root: Path, driver: LocalD
 async def test_a_process_id_that_is_anothers_by_now_is_not_taken_for_the_server(
     root: Path, driver: LocalDriver, spec: Spec
 ) -> None:
-    """Of the same user: PostgreSQL itself takes every process of its own user for the server that was."""
+    """The other process has the same user, which PostgreSQL itself would take for the old server."""
     await driver.provision(spec)
     before = await driver.observe(spec.id)
     end_as_a_power_cut_does(root, spec)

@@ -1,4 +1,4 @@
-"""What PostgreSQL's programs say, and what is made of it: which error, and what to do next."""
+"""The errors for the output of PostgreSQL's programs, with advice."""
 
 import pytest
 
