@@ -1,4 +1,4 @@
-"""Backups, for the harness: archives of a real instance, in a directory of the environment."""
+"""The backups domain for the harness: archives of a real instance, in a directory named by the environment."""
 
 import asyncio
 import os
@@ -33,14 +33,14 @@ Prepare = Callable[[str, str], None]
 
 
 class Kept(BackupSettings):
-    """The directory is asked for each time: one process serves many tests. One backup of each instance is kept."""
+    """Backup settings that read the directory each time, because one process serves many tests. One backup is kept."""
 
     keep = 1
     days = 0.0
     pg_bin = PG_BIN
 
     def __init__(self) -> None:
-        """Nothing is kept here."""
+        """Does nothing."""
 
     @property
     def directory(self) -> Path:
@@ -52,13 +52,13 @@ def _place() -> Path:
 
 
 def _shelf() -> Path:
-    """One for each database: ids are those of one."""
+    """An archive for each database, because ids are unique only within one."""
     return _place() / Path(urlsplit(os.environ["STEPS_URL"]).path).name
 
 
 @contextmanager
 def place_for_backups(driver: LocalDriver) -> Iterator[dict[str, str]]:
-    """With an archive of what the driver shares."""
+    """The environment, with an archive of the shared instance."""
     with tempfile.TemporaryDirectory(prefix="interlock-backups-") as place:
         asyncio.run(_dumped(driver, Path(place) / "archive.dump"))
         yield {"BACKUPS_PLACE": place}

@@ -77,7 +77,7 @@ def ship(attempt: Attempt, order: Order) -> None:
 
 @work.activity()
 async def release(attempt: Attempt, order: Order) -> None:
-    """Keeps the time of the first release; what was never reserved cannot be reserved afterwards."""
+    """The time of the first release stays. An order that was released before its reservation cannot be reserved."""
     async with effect(attempt, "released", order) as connection:
         upsert = (
             "INSERT INTO reservation AS r (order_id, quantity, released_at) VALUES (%s, 0, %s)"
@@ -106,7 +106,7 @@ async def deliver(run: Run, order: Order) -> int:
 
 @work.orchestration()
 async def deliver_twice(run: Run, order: Order) -> str:
-    """A failure that is caught, and a continuation."""
+    """An orchestration with a caught failure and a continuation."""
     try:
         await run.call(charge, Order(order.id, 1000))
     except ActivityFailed as error:

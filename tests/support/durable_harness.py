@@ -60,13 +60,13 @@ DOMAINS = [SHOP, INSTANCES]
 
 
 def in_the_product() -> set[str]:
-    """Every module of Interlock's that declares activities or orchestrations, by its name."""
+    """Every module of Interlock that declares activities or orchestrations, by its name."""
     found = {module.name for module in pkgutil.walk_packages(interlock.__path__, "interlock.")}
     return {name for name in found if name.rpartition(".")[2] in ("activities", "orchestrations")}
 
 
 def listed() -> set[str]:
-    """The modules of what is listed here."""
+    """The modules of the listed domains."""
     functions = [one.function for _, one in activities()] + [one.function for _, one in orchestrations()]
     return {function.__module__ for function in functions}
 
@@ -80,7 +80,7 @@ def orchestrations() -> list[tuple[Domain, Orchestration[Any, Any]]]:
 
 
 def asked(url: str, query: str, id: str) -> Any:  # noqa: A002
-    """The first row, as JSON has it."""
+    """The first row in plain JSON types."""
     import psycopg
 
     with psycopg.connect(url) as connection:
@@ -88,5 +88,5 @@ def asked(url: str, query: str, id: str) -> Any:  # noqa: A002
 
 
 def recorded(url: str, id: str) -> None:  # noqa: A002
-    """An open orchestration whose steps may be attempted."""
+    """Record an open orchestration, so that its steps may be attempted."""
     execute(url, "SELECT interlock.record_orchestration_v1(%s, 'harness', '1.0.0', '{}', NULL, NULL)", id)

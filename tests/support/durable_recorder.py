@@ -1,4 +1,4 @@
-"""Records an orchestration in a transaction of its own, and dies as soon as that is committed.
+"""A process that records an orchestration in a transaction of its own, and dies after the commit.
 
 python -m support.durable_recorder URL MODULE
 """

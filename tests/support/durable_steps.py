@@ -35,7 +35,7 @@ async def _is_written(attempt: Attempt) -> bool:
 
 @work.activity(retry=Retry(attempts=30, first=0.5, longest=3), timeout=60)
 async def take_a_second(attempt: Attempt, seconds: float) -> int:
-    """Looks whether it was done, works, and writes: nothing but the fence is between two that looked both."""
+    """Checks for an earlier result, works, and writes. Only the fence separates two attempts that both found none."""
     await _note("begun", attempt)
     if not await _is_written(attempt):
         await _note("working", attempt)

@@ -1,4 +1,4 @@
-"""Processes that die at the worst moment: when an activity has taken effect, and the engine has not heard of it.
+"""Processes that die when an activity has taken effect, before the engine gets its result.
 
 python -m support.durable_victim URL MODULE              a replica; dies once after each step in the table `victim`
 python -m support.durable_victim URL MODULE ACTIVITY ID INPUT   runs that activity alone, and dies

@@ -1,4 +1,4 @@
-"""A replica that runs orchestrations in a process of its own; made to be killed, stopped and ended.
+"""A replica that runs orchestrations in a process of its own. Tests kill, stop and end it.
 
     python -m support.durable_worker URL MODULE
 
@@ -20,7 +20,7 @@ from interlock.durable.replica import AsyncDurable
 
 
 class Worker:
-    """Started; ready when `wait_until_ready` has returned."""
+    """A worker process; it is ready when `wait_until_ready` has returned."""
 
     def __init__(self, url: str, module: str, program: str = __name__, *args: str) -> None:
         self._complaints = tempfile.NamedTemporaryFile("a")  # noqa: SIM115 # closed by `end`

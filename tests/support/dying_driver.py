@@ -1,4 +1,4 @@
-"""A process that calls a verb of the driver `local`, and kills itself after a given step."""
+"""A process that runs an operation of the driver `local`, and kills itself after a given step."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from support.local_instances import local_driver
 
 
 class Death(logging.Handler):
-    """Comes with that many steps done."""
+    """Kills the process after that many steps."""
 
     def __init__(self, after: int) -> None:
         super().__init__()

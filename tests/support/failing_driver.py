@@ -1,4 +1,4 @@
-"""A driver and a name server on paper that fail where they are told to, until they are mended."""
+"""A driver and a name server on paper that fail on demand."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class FailingDriver(PaperDriver):
         self._leaving: set[str] = set()
 
     def hold(self, fails: str) -> None:
-        """From now on that is slow."""
+        """Make that step slow from now on."""
         self.fails = fails
         self.held.clear()
         self.reached.clear()

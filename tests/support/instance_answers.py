@@ -1,4 +1,4 @@
-"""Instances as the API of the control plane answers them."""
+"""Instances in the format of the API's answers."""
 
 from typing import Any
 

@@ -40,7 +40,7 @@ class Plane:
     backups: Backups
 
     async def ask(self, verb: Callable[..., Awaitable[Any]], *args: Any, **wishes: Any) -> Any:
-        """A request in a transaction of its own."""
+        """Make a request in a transaction of its own."""
         async with await psycopg.AsyncConnection.connect(self.url) as connection:
             return await verb(connection, *args, **wishes)
 
@@ -68,7 +68,7 @@ class Plane:
         return await self.done(await self.ask(verb, *args))
 
     async def done(self, asked: InstanceRecord) -> InstanceRecord:
-        """When what was asked for has ended, and its clean-up too, if it needed one."""
+        """The record when the request has ended, with its clean-up if it needed one."""
         await self._ended(self.lifecycle, asked.orchestration)
         return await self.read(asked.id)
 

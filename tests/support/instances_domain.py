@@ -66,10 +66,10 @@ def real() -> LocalDriver:
 
 
 class Fleeting(Transactions):
-    """A connection for each transaction: event loops come and go in tests."""
+    """Opens a connection for each transaction, because event loops come and go in tests."""
 
     def __init__(self) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
@@ -89,7 +89,7 @@ parts = lifecycle.parts
 
 @contextmanager
 def surroundings() -> Iterator[dict[str, str]]:
-    """Variables that name a directory with a real instance in it, and one for backups."""
+    """Environment variables with the directories of a real instance and of backups."""
     with place_for_instances() as place:
         driver = local_driver(place, PORTS_OF_HARNESS)
         asyncio.run(driver.provision(Spec(SHARED, "shared")))
@@ -106,7 +106,7 @@ def task(id: str) -> Task:  # noqa: A002
 
 
 def in_state(state: str, *, driver: str = "paper", made: bool = True) -> Any:
-    """A record in that state, which the orchestration `id` works on, its names claimed, and what there is of it."""
+    """A record in that state that the orchestration `id` works on, with its claims and its instance."""
 
     def prepare(database: str, id: str) -> None:  # noqa: A002
         instance = instance_of(id)
@@ -141,7 +141,7 @@ def drifted(database: str, id: str) -> None:  # noqa: A002
 
 
 def orphaned(database: str, id: str) -> None:  # noqa: A002
-    """By its record everything of it is gone."""
+    """Its record says that everything is gone."""
     in_state("failed")(database, id)
     gone = "UPDATE interlock.instance SET working = false, names_freed_at = now() WHERE id = %s"
     execute(database, gone, instance_of(id))
@@ -204,7 +204,7 @@ def backup_task(id: str) -> Task:  # noqa: A002
 
 
 def with_endpoint(state: str) -> Any:
-    """It is known where it listens."""
+    """A record in that state, with the address of the real instance."""
     prepare = in_state(state)
 
     def with_more(database: str, id: str) -> None:  # noqa: A002

@@ -38,7 +38,7 @@ def local_driver(root: Path, first_port: int = FIRST_PORT, ports: int = 40) -> L
 
 @contextmanager
 def place_for_instances() -> Iterator[Path]:
-    """The servers that are left running in it are stopped."""
+    """A directory for instances. Servers that still run in it are stopped at the end."""
     with open_directory("interlock-instances-") as place:
         try:
             yield place
@@ -53,7 +53,7 @@ def end_all(place: Path) -> None:
 
 
 async def connected(endpoint: Endpoint, password: str) -> "asyncpg.Connection[asyncpg.Record]":
-    """As the owner, over TLS that is checked as strictly as it can be."""
+    """Connect as the owner, over TLS with the strictest possible verification."""
     trusting = ssl.create_default_context(cadata=endpoint.ca)
     trusting.verify_flags |= ssl.VERIFY_X509_STRICT
     return await asyncpg.connect(
@@ -74,7 +74,7 @@ async def as_owner(driver: LocalDriver, id: str) -> "asyncpg.Connection[asyncpg.
 
 
 class Shop(NamedTuple):
-    """An instance that runs."""
+    """A running instance."""
 
     driver: LocalDriver
     spec: Spec
@@ -90,7 +90,7 @@ class Shop(NamedTuple):
         return endpoint
 
     async def ask(self, question: str, password: str | None = None) -> Any:
-        """As its owner, over TLS."""
+        """Run a query as the owner, over TLS."""
         secret = password or await self.driver.password(self.spec.id)
         connection = await connected(await self.endpoint(), secret)
         try:
@@ -100,7 +100,7 @@ class Shop(NamedTuple):
 
 
 def run_until(root: Path, verb: str, spec: Spec, after: int) -> bool:
-    """Call the verb in a process that dies as soon as that step is done; False if there was none so late."""
+    """Run the operation in a process that dies after that step. Return False if it has fewer steps."""
     tests = Path(__file__).parents[1]
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(tests)]))
     arguments = [str(root), str(FIRST_PORT), verb, spec.id, spec.name, str(after)]

@@ -1,4 +1,4 @@
-"""A driver and a name server on paper: what they made is in two tables, and so can be counted.
+"""A driver and a name server on paper: their instances and records are rows of two tables, so tests can count them.
 
 They answer at once. Where they say that an instance listens there is a real one of the driver `local`, which all share.
 """
@@ -20,7 +20,7 @@ TABLES = """
     CREATE TABLE published (name text PRIMARY KEY, target text, id text);
 """
 SHARED = "shared"
-"""The id of the real one."""
+"""The id of the real instance."""
 
 
 class PaperDriver:
@@ -33,7 +33,7 @@ class PaperDriver:
         self._real = real
 
     async def check(self, spec: Spec) -> None:
-        """Everything can be written."""
+        """Does nothing."""
 
     async def provision(self, spec: Spec) -> None:
         await self._write(

@@ -1,4 +1,4 @@
-"""The primary goes, and a standby is promoted: replicas that name both servers go on, and end in good order."""
+"""A standby is promoted after the end of the primary: replicas that name both servers continue, and end cleanly."""
 
 import asyncio
 from collections.abc import Callable

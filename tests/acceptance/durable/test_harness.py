@@ -1,4 +1,4 @@
-"""Every activity and every orchestration of every domain, run again and killed in between."""
+"""Every activity and every orchestration of every domain, repeated and killed in between."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ ACTIVITIES = pytest.mark.parametrize(
 
 
 def test_nothing_is_left_out() -> None:
-    """An activity or an orchestration without a sample cannot be tried, so it is not let in."""
+    """An activity or an orchestration without a sample cannot be tested, so it is refused."""
     for domain in DOMAINS:
         assert {one.name for part in domain.parts for one in part.activities} == set(domain.activities)
         assert {one.name for part in domain.parts for one in part.orchestrations} == set(domain.orchestrations)

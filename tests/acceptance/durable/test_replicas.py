@@ -19,7 +19,7 @@ from support.waiting import eventually
 COUNT = 20
 STEPS = [1, 2, 3]
 LONGEST_LOCK = 5.0
-"""Seconds. The rest of the fifteen in which all is to be finished is for work: 60 steps of a second, 8 at a time."""
+"""Seconds. The remaining time of the fifteen seconds is for work: 60 steps of a second, 8 at a time."""
 
 
 @pytest.fixture

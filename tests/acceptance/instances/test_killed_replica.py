@@ -1,4 +1,4 @@
-"""Two replicas keep the instances: one looks for drift, and if it is killed in the middle the other goes on."""
+"""Two replicas run the maintenance of instances: if one is killed during a drift check, the other takes over."""
 
 import psycopg
 import pytest

@@ -23,7 +23,7 @@ PLACES = {
 
 
 class Died(Exception):
-    """Where a process would be gone."""
+    """Raised where a process would die."""
 
 
 class KubernetesStage:
@@ -40,7 +40,7 @@ class KubernetesStage:
         return self._kind(self._settings)
 
     async def crash(self, verb: Verb, spec: Spec, after: int) -> bool:
-        """A step is a change that the server has carried out. What there was in the process is gone with it."""
+        """A step is a change that the server has made. The state of the process is lost with it."""
         driver = DyingDriver(self._settings, after)
         try:
             await (driver.provision(spec) if verb == "provision" else driver.remove(spec.id))

@@ -15,11 +15,11 @@ Verb = Literal["provision", "remove", "use_certificate"]
 
 class Stage(Protocol):
     def driver(self) -> Driver:
-        """A new one, as another process would have it."""
+        """A new driver object, as another process would have it."""
         ...
 
     async def crash(self, verb: Verb, spec: Spec, after: int) -> bool:
-        """Call the verb so that its process dies as soon as that step is done; False if there was none so late."""
+        """Run the operation in a process that dies after that step. Return False if it has fewer steps."""
         ...
 
     async def put_foreign(self, spec: Spec) -> Callable[[], bool]:
@@ -37,7 +37,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """`steps`: after how many steps of each verb a crash can come; none of one that the driver has not."""
+    """`steps` is the number of steps of each operation after which a crash can come."""
 
     stage: Callable[[pytest.FixtureRequest], AbstractContextManager[Stage]]
     steps: Mapping[Verb, int]

@@ -19,7 +19,7 @@ async def running(driver: Driver, spec: Spec) -> Endpoint:
 
 
 async def able(driver: Driver, spec: Spec) -> Endpoint:
-    """Where it listens. Of a driver that cannot, that it says so is all there is to see."""
+    """The endpoint of an instance. For a driver without certificates, the test checks only the refusal."""
     await driver.provision(spec)
     endpoint = await running(driver, spec)
     if not driver.can_use_certificate:

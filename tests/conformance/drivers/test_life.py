@@ -1,4 +1,4 @@
-"""The life of an instance, in which every verb may be repeated."""
+"""The life of an instance, in which every operation may be repeated."""
 
 from contextlib import nullcontext
 from dataclasses import replace

@@ -27,7 +27,7 @@ print(Reports("interlock").machine.install_sql("interlock.state_machine_v1"))
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """With the package of the page."""
+    """A directory with the package of the page."""
     for file, content in re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(content, encoding="utf-8")

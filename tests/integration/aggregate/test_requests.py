@@ -1,4 +1,4 @@
-"""The mechanism of records, on a table of the test's own: moves, requests and lists."""
+"""Requests, transitions and lists of records, on a table of the test's own."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class Plane:
         return await self.transactions.transact(lambda on: verb(on, *args, **more))
 
     async def create(self, id: str, name: str) -> Thing:  # noqa: A002
-        """At rest."""
+        """Create a record that no orchestration works on."""
         await self.ask(self.requests.insert, id, {"name": name}, self.work.switch_off, by="key:ann")
         execute(self.url, "UPDATE interlock.thing SET working = false WHERE id = %s", id)
         execute(self.url, "DELETE FROM interlock.orchestration")

@@ -1,4 +1,4 @@
-"""Every table of records: what its domain declares is what its migration made."""
+"""Every table of records: the declaration of its domain agrees with its migration."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""Values, pages and steps of records that no domain has yet, on a domain of this test's."""
+"""Values, pages and steps that no domain has yet, on a domain of the test's own."""
 
 import asyncio
 import json
@@ -136,7 +136,7 @@ async def test_work_ends_although_the_record_has_the_target_state_already(domain
 
 
 async def test_text_that_no_column_stores_does_not_block_a_transition(url: str) -> None:
-    """`moving` gives columns, as an effect does; those of an effect are made storable, those of a move are not."""
+    """`transition_columns` returns columns, as an effect does. Both are made storable."""
     execute(url, INSERT, "one", "making", "", 1)
     things = Things("interlock")
     async with await psycopg.AsyncConnection.connect(url) as connection:
@@ -154,7 +154,7 @@ async def test_the_detail_of_an_effect_may_be_any_text(domain: Domain, monkeypat
 
 
 async def test_a_json_column_takes_what_other_systems_say(url: str) -> None:
-    """As text columns do: jsonb has no NUL and no half of a surrogate pair."""
+    """JSON values are made storable like texts: jsonb has no NUL and no half of a surrogate pair."""
     execute(url, INSERT, "one", "making", "", 1)
     things = Things("interlock")
     async with await psycopg.AsyncConnection.connect(url) as connection:
@@ -170,7 +170,7 @@ async def test_a_json_column_may_be_null(url: str) -> None:
 
 
 async def test_json_is_json_whatever_codec_the_connection_has(url: str) -> None:
-    """Many a program has its asyncpg connections write and read jsonb as objects."""
+    """Some programs let their asyncpg connections read and write jsonb as objects."""
     execute(url, INSERT, "one", "making", "", 1)
     things = Things("interlock")
     connection = await asyncpg.connect(url)
@@ -210,7 +210,7 @@ def test_a_cursor_may_hold_any_sort_key() -> None:
 async def test_a_filter_may_name_another_table_wherever_the_schema_is(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every other statement of a domain is written for `interlock` and put into the schema that there is."""
+    """Statements of a domain are written for the schema `interlock`, and rewritten for the real one."""
     execute(url, "ALTER SCHEMA interlock RENAME TO control")
     execute(
         url,

@@ -1,4 +1,4 @@
-"""Several replicas, and requests of which the answer is lost or which come late."""
+"""Concurrent replicas, lost answers, and late requests."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -62,7 +62,7 @@ async def test_a_name_that_changes_owner_never_has_records_of_both(bind: Bind, n
 async def test_a_name_that_becomes_free_during_a_request_is_not_refused(
     bind: Bind, names: Dns, host: str, successor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the question whether it is new and the look at whose it is."""
+    """The name becomes free between the attempt to create it and the query for its owner."""
     await names.publish(host, "127.0.0.1", "i-1")
     update = Rfc2136._update
 

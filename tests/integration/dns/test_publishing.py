@@ -23,7 +23,7 @@ TARGETS = {
 
 
 def written(bind: Bind, host: str) -> dict[RdataType, list[str]]:
-    """Everything that we could have written."""
+    """All records that Interlock could have written."""
     found = {kind: bind.records(host, kind) for kind in KINDS} | {
         RdataType.TXT: bind.records(f"_interlock.{host}", RdataType.TXT)
     }

@@ -134,7 +134,10 @@ async def test_a_server_that_hangs(bind: Bind, names: Dns, host: str, transport:
 
 @asynccontextmanager
 async def answering(rcode: Rcode | None, secret: str | None = None) -> AsyncIterator[int]:
-    """The port of a server that always answers with that code, signed if it has the secret. Without one it hangs up."""
+    """The port of a server that always answers with that code, signed if it has the secret.
+
+    Without a code it closes.
+    """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         [size] = struct.unpack("!H", await reader.readexactly(2))
@@ -210,7 +213,7 @@ async def test_a_modified_answer_is_rejected(bind: Bind, host: str, monkeypatch:
 async def test_the_secret_is_shown_nowhere(
     bind: Bind, host: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not in texts, logs or tracebacks, not even in those that show variables."""
+    """The secret is not in texts, logs or tracebacks, not even in those that show variables."""
     caplog.set_level(logging.DEBUG)
     (tmp_path / "bad").write_text(f"{bind.secret}!")
     shown = []

@@ -1,4 +1,4 @@
-"""The engine is replaced when its connections may lead nowhere: passwords that change, and the primary that does."""
+"""The engine is replaced when the password or the primary may have changed."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def bare_url(interlock_url: str, server_url: str) -> Iterator[str]:
 
 
 def hang_up(url: str) -> None:
-    """Every connection of the role's ends, as on the day when the server is restarted."""
+    """End every connection of the role, as a restart of the server does."""
     execute(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", ROLE)
 
 
@@ -127,7 +127,7 @@ async def test_when_the_password_was_changed_and_connections_ended_the_work_goes
 async def test_an_engine_with_a_password_function_is_renewed_in_time(
     bare_url: str, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that it needs no password that is older; what the old one is at it ends, and its connections go with it."""
+    """A new engine uses the new password. The old one finishes its work, and its connections are closed."""
     monkeypatch.setattr(engine_renewal, "_CHECK_EVERY", 0.1)
     asked: list[str] = []
 
@@ -150,7 +150,7 @@ async def test_an_engine_with_a_password_function_is_renewed_in_time(
 
 
 async def grown_old(durable: AsyncDurable) -> None:
-    """Its engine is past its time, and is replaced, once."""
+    """The engine has exceeded its lifetime, and is replaced once."""
     engines, number = durable._engines, id(durable._engine)
     engines._created_at -= replica._PASSWORD_LASTS
     await asyncio.to_thread(eventually, lambda: id(engines.current) != number, within=WITHIN)

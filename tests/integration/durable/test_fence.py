@@ -1,4 +1,4 @@
-"""The fence of an attempt, and how an orchestration's end meets attempts that are under way."""
+"""The fence of an attempt, and the end of an orchestration while attempts are running."""
 
 import asyncio
 import threading
@@ -79,7 +79,7 @@ async def test_each_attempt_has_a_higher_number_and_the_time_of_the_first(url: s
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_an_effect_of_an_attempt_that_was_overtaken_is_refused(url: str, level: IsolationLevel) -> None:
-    """Also under a snapshot in which it was still the newest."""
+    """The refusal also comes under a snapshot in which the attempt was still the newest."""
     begin(url)
     async with await psycopg.AsyncConnection.connect(url) as connection:
         await connection.set_isolation_level(level)

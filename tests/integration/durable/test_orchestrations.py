@@ -177,7 +177,7 @@ async def upgraded_2(run: Run, order: Order) -> str:
 
 @pytest.fixture(scope="module")
 def url(server_url: str, template: str) -> Iterator[str]:
-    """One for all: orchestrations do not meet, and the engine takes a second to make its tables."""
+    """One replica for all tests: they do not affect each other, and the engine takes a second to create its tables."""
     with fresh_database(server_url, template) as url:
         yield url
 
@@ -261,7 +261,7 @@ async def test_a_failed_orchestration_is_cleaned_up_by_another_one(durable: Asyn
 
 
 async def cleaned(durable: AsyncDurable, id: str) -> str:  # noqa: A002
-    """As soon as it is recorded; that is a sweep after the end."""
+    """Wait for the clean-up, which a sweep records after the end."""
     return await durable.handle(refund, f"{id}:cleanup").wait(50)
 
 

@@ -1,4 +1,4 @@
-"""A role with what `interlock schema grant` gives for orchestrations, and the engine's schema for its own."""
+"""A role with the privileges of `interlock schema grant` for orchestrations, and with its own engine schema."""
 
 from urllib.parse import urlsplit, urlunsplit
 

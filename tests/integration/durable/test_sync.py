@@ -1,4 +1,4 @@
-"""Orchestrations for programs without an event loop: the same replica, asked and fed by threads."""
+"""Orchestrations for programs without an event loop, requested by threads."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The database itself holds an instance to its states."""
+"""The database itself enforces the states of an instance."""
 
 from itertools import product
 from typing import get_args

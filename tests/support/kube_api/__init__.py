@@ -1,4 +1,4 @@
-"""A Kubernetes API server, small and strict, for tests of what talks to one.
+"""A small and strict Kubernetes API server, for tests of its clients.
 
 It does what the real one does for the kinds that the driver uses: unknown fields are refused, objects have uid,
 resourceVersion and generation, server-side apply keeps who owns which field, deletion waits for finalizers. Beside it

@@ -42,7 +42,7 @@ def _reconcile(store: Store, stateful_set: Stored) -> None:
 
 
 def _claim(store: Store, stateful_set: Stored, template: dict[str, Any], pod: str) -> dict[str, Any]:
-    """The volume, made unless one of that name is there, whosever it is."""
+    """The volume, created unless one with that name exists, of any owner."""
     metadata, spec = stateful_set.body["metadata"], stateful_set.body["spec"]
     name = f"{template['metadata']['name']}-{pod}"
     if store.find("persistentvolumeclaims", metadata["namespace"], name) is None:

@@ -60,7 +60,7 @@ def _collect(value: Any, model: Any, path: Path, found: dict[Path, Any]) -> None
 
 
 def merged(live: Any, given: Any, model: Any) -> Any:
-    """`live` with everything in `given`."""
+    """`live` merged with `given`."""
     if not isinstance(live, dict) or not isinstance(given, dict):
         return copy.deepcopy(given)
     result = dict(live)
@@ -84,7 +84,7 @@ def _merged_items(live: list[Any], given: list[Any], keys: tuple[str, ...], mode
 
 
 def without(value: dict[str, Any], paths: set[Path], kept: set[Path], model: Any) -> dict[str, Any]:
-    """`value` less the leaves at `paths`, and less what is empty then and not among `kept`."""
+    """`value` without the leaves at `paths`, and without empty parents that are not in `kept`."""
     result = copy.deepcopy(value)
     for path in sorted(paths, key=len):  # an item before the fields that it is known by
         if not any(other[: len(path)] == path for other in kept):

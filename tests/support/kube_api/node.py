@@ -1,4 +1,4 @@
-"""A stand-in for the machines of a cluster: it runs pods in name only, and gives volumes and addresses.
+"""A stand-in for the machines of a cluster: it runs pods in name only, and assigns volumes and addresses.
 
 It works on a real API server too, where the real controllers run beside it and no machine does.
 """
@@ -31,7 +31,7 @@ class Node:
     pace: int = _PACE
     _steps: int = 0
     _ending: dict[str, int] = field(default_factory=dict)
-    """uid of a pod that was told to end → steps since."""
+    """uid of a terminating pod → steps since."""
     _addresses: dict[str, int] = field(default_factory=dict)
     _warned: set[tuple[str, str]] = field(default_factory=set)
 
@@ -58,7 +58,7 @@ class Node:
         return self._set("persistentvolumeclaims", claim, status)
 
     def _run(self, pod: Body, bound: dict[tuple[str, str], bool]) -> None:
-        """One step further: scheduled, then started, then ready."""
+        """Advance the pod by one step: scheduled, then started, then ready."""
         namespace = pod["metadata"]["namespace"]
         claims = [
             one["persistentVolumeClaim"]["claimName"]

@@ -1,4 +1,4 @@
-"""A real API server, where one is at hand.
+"""A real API server, if there is one.
 
 KUBEBUILDER_ASSETS names a directory with kube-apiserver and kube-controller-manager (etcd there or on PATH): they
 are started on free ports. INTERLOCK_TEST_KUBECONFIG names a cluster that runs already, with machines of its own.
@@ -36,7 +36,7 @@ _QUIET = ("--v=0",)
 
 
 class Http:
-    """Requests as they are, so that nothing between a test and the server has an opinion of its own."""
+    """Plain HTTP requests, without a client library between the test and the server."""
 
     def __init__(self, kubeconfig: Path) -> None:
         config = KubeConfig.from_file(kubeconfig).get()
@@ -75,7 +75,7 @@ class RealCluster:
         return self.url is None
 
     def new_namespace(self, role: dict[str, Any]) -> str:
-        """The driver's token may do there what `role` says, and nothing else."""
+        """Create a namespace with a token for the driver, which has only the permissions in `role`."""
         namespace = f"interlock-{uuid.uuid4().hex[:12]}"
         self._made("/api/v1/namespaces", {"metadata": {"name": namespace}})
         rules = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
@@ -210,7 +210,7 @@ def _is_ready(http: Http) -> bool:
 
 @contextmanager
 def _turning(node: Node) -> Iterator[None]:
-    """The machines work as long as the server runs."""
+    """Run the stand-in for machines as long as the server runs."""
     done = threading.Event()
 
     def turn() -> None:

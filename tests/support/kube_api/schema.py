@@ -1,4 +1,4 @@
-"""The kinds that the server knows: what fields they have, and how their lists and maps are merged.
+"""The kinds of the server: their fields, and the merge strategies of lists and maps.
 
 The fields are those of lightkube's models, which are generated from Kubernetes' own description. That says also how
 lists are merged, which the models leave out: it is copied here for the kinds in use.
@@ -103,7 +103,7 @@ def unknown_fields(value: Any, model: Any, path: str = "") -> list[str]:
 
 
 def pruned(value: Any, model: Any) -> Any:
-    """Without the fields that the model does not have."""
+    """The object without the fields that the model does not have."""
     if isinstance(value, list):
         return [pruned(item, model) for item in value]
     if not isinstance(value, dict) or not _is_model(model):
@@ -132,7 +132,7 @@ def _is_model(declared: Any) -> bool:
 
 
 def _plain(declared: Any) -> Any:
-    """Without Optional, and of a list or map what is in it."""
+    """The type without Optional; of a list or map, the type of its items."""
     while get_origin(declared) is not None:
         arguments = [one for one in get_args(declared) if one is not type(None)]
         declared = arguments[-1]

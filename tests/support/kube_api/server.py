@@ -273,7 +273,7 @@ class _Inside:
 
 
 def _selector(text: str) -> list[tuple[str, Callable[[str | None], bool]]]:
-    """As in `a=b,c!=d,e`."""
+    """The terms of a selector like `a=b,c!=d,e`."""
     return [_term(found) for found in _TERM.finditer(urllib.parse.unquote(text))]
 
 

@@ -1,4 +1,4 @@
-"""The API server's refusals, in its own words."""
+"""The API server's refusals, with its own messages."""
 
 from typing import Any
 

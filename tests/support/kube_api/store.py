@@ -1,4 +1,4 @@
-"""The objects of the server: their versions, their owners' fields, and their way out."""
+"""The objects of the server: their versions, the owners of their fields, and their deletion."""
 
 import base64
 import binascii
@@ -50,7 +50,7 @@ class Store:
         self.expandable = True
         """True if the storage class lets volumes grow."""
         self.quota: set[str] = set()
-        """Plurals of which no more may be made."""
+        """Plurals with an exhausted quota."""
         self.contended = False
         """True if other clients create objects at the same time, so that the quota is counted again."""
         self._things: dict[Key, Stored] = {}
@@ -93,7 +93,7 @@ class Store:
     def apply(
         self, kind: Kind, namespace: str, name: str, body: Body, manager: str, force: bool
     ) -> tuple[Stored, bool]:
-        """The object, and whether it was made."""
+        """The object, and True if it was created."""
         self._check_namespace(namespace)
         if body.get("apiVersion") != kind.api_version or body.get("kind") != kind.name:
             raise statuses.bad_request("apiVersion and kind have to be given, and be those of the path")
@@ -150,13 +150,13 @@ class Store:
         self._replace(live, body, managers)
 
     def set_status(self, live: Stored, status: Body) -> None:
-        """By the controllers: no field manager is kept for these."""
+        """Write a status as the controllers do, without a field manager."""
         if live.body.get("status") != status:
             live.body["status"] = copy.deepcopy(status)
             live.body["metadata"]["resourceVersion"] = self.revision
 
     def delete(self, live: Stored, *, propagation: str = "Background", grace: int | None = None) -> None:
-        """At once, unless a finalizer or a running pod holds it: then it is marked, and goes when that is gone."""
+        """Delete an object. A finalizer or a running pod delays that: the object is only marked until then."""
         metadata = live.body["metadata"]
         if propagation == "Foreground" and "foregroundDeletion" not in metadata.get("finalizers", []):
             metadata.setdefault("finalizers", []).append("foregroundDeletion")
@@ -171,7 +171,7 @@ class Store:
         self._things.pop(self.key(live), None)
 
     def release(self, live: Stored, finalizer: str) -> None:
-        """Take a finalizer off; the last one lets a deleted object go."""
+        """Remove a finalizer. Without the last one, a deleted object is removed."""
         metadata = live.body["metadata"]
         metadata["finalizers"] = [one for one in metadata.get("finalizers", []) if one != finalizer]
         metadata["resourceVersion"] = self.revision
@@ -181,7 +181,7 @@ class Store:
                 self._forget(live)
 
     def _forget(self, live: Stored) -> None:
-        """Nothing holds it any more, unless it is a pod, which has to end first."""
+        """Return True if nothing delays the deletion. A pod has to end first."""
         if not (live.kind.name == "Pod" and live.body["spec"].get("nodeName")):
             self._things.pop(self.key(live), None)
 
@@ -214,7 +214,7 @@ class Store:
         return stored
 
     def _replace(self, live: Stored, body: Body, managers: dict[tuple[str, str], set[fields.Path]]) -> None:
-        """Nothing happens where nothing changes; a new generation where what is wanted changes."""
+        """Store a changed object. A changed spec gets a new generation; without a change nothing happens."""
         complete(live.kind, body)
         if body == live.body and managers == live.managers:
             return
@@ -233,7 +233,7 @@ class Store:
 
 
 def _declared(kind: Kind, body: Body) -> None:
-    """An apply needs to know every field's type, so an unknown one is always an error, and a server error at that."""
+    """Refuse unknown fields. An apply needs the type of every field, so the real server answers with a server error."""
     if unknown := unknown_fields(body, kind.model):
         metadata = body["metadata"]
         where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind.api_version}, Kind={kind.name}"
@@ -242,7 +242,7 @@ def _declared(kind: Kind, body: Body) -> None:
 
 
 def _decoded(kind: Kind, body: Body, *, strict: bool = False) -> Body:
-    """An unknown field is refused if the client asks for that, and dropped otherwise."""
+    """Refuse unknown fields if the client requests that, or drop them."""
     if strict and (unknown := unknown_fields(body, kind.model)):
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         raise statuses.bad_request(f"{_unfit(kind)}: strict decoding error: {listed}")

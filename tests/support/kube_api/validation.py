@@ -21,7 +21,7 @@ _CHANGEABLE = {
 
 
 def complete(kind: Kind, body: Body) -> None:
-    """Defaults that others go by."""
+    """Defaults that other components rely on."""
     spec = body.get("spec", {})
     if kind.name == "StatefulSet":
         spec.setdefault("replicas", 1)

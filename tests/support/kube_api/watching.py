@@ -1,4 +1,4 @@
-"""Looking at an instance until it is as expected."""
+"""Observations of an instance until it has the expected state."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from interlock.instances.drivers.port import Driver, Observation, Observed
 
 
 async def seen(driver: Driver, id: str, state: Observed, *, within: float = 50.0) -> list[Observation]:  # noqa: A002
-    """Everything that was seen on the way there."""
+    """All observations until the expected one."""
     observations: list[Observation] = []
     try:
         async with asyncio.timeout(within):

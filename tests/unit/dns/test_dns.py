@@ -1,4 +1,4 @@
-"""Ways of publishing host names: how they are chosen, how names and targets are written, where secrets come from."""
+"""Publication of host names: the choice by URL, names and targets, and the sources of secrets."""
 
 import base64
 import subprocess

@@ -7,7 +7,7 @@ from interlock.durable import replica
 
 
 class Clocks:
-    """Each answer takes so long. The database is `ahead`, and looks at its clock at the `end` of a request."""
+    """Each answer takes that long. The database is `ahead`, and reads its clock at the `end` of a request."""
 
     def __init__(self, *answers: float, ahead: float = 0.0, end: bool = False) -> None:
         self._answers = list(answers)

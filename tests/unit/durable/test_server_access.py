@@ -1,4 +1,4 @@
-"""The way to the database, in URLs."""
+"""Access to the database, in URLs."""
 
 import pytest
 

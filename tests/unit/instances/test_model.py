@@ -1,4 +1,4 @@
-"""The states of an instance, every pair of state and event; and what may be asked for."""
+"""The states of an instance, every pair of state and event, and the validation of requests."""
 
 from itertools import product
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Backups are made, looked through, and removed; nothing is left of those that were not to be."""
+"""Backups are made, verified and removed; nothing remains of unsuccessful ones."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ def shelf(keeping: BackupSettings) -> list[Path]:
 
 @asynccontextmanager
 async def item_locked(real: LocalDriver) -> AsyncIterator[None]:
-    """A dump has to wait. Not on the connection that looks: what is looked at stays the same in a transaction."""
+    """Lock the table, so that a dump waits, on a connection of its own: `owner` observes outside of transactions."""
     connection = await as_owner(real, SHARED)
     try:
         async with connection.transaction():
@@ -47,7 +47,7 @@ async def item_locked(real: LocalDriver) -> AsyncIterator[None]:
 
 
 async def dumping(owner: "asyncpg.Connection[Any]", backup: BackupRecord, *, but: int = 0) -> int:
-    """The server process of a pg_dump that waits for our lock."""
+    """The server process of a pg_dump that waits for the test's lock."""
     query = (
         "SELECT pid FROM pg_stat_activity"
         " WHERE application_name = $1 AND wait_event_type = 'Lock' AND pid <> $2 AND query LIKE 'LOCK TABLE%'"
@@ -89,7 +89,7 @@ async def test_a_backup_of_a_running_instance_is_made_and_verified(
 
 
 def damage(archive: Path, *, visibly: bool) -> None:
-    """One bit of the longest file; or one byte more, which pg_restore does not mind."""
+    """Damage the longest file: flip one bit, or append one byte, which pg_restore ignores."""
     file = archive if archive.is_file() else max(archive.iterdir(), key=lambda path: path.stat().st_size)
     content = bytearray(file.read_bytes())
     if visibly:
@@ -210,7 +210,7 @@ async def test_a_step_that_is_repeated_after_it_was_lost_leaves_one_archive(
 async def test_an_attempt_that_was_overtaken_changes_nothing(
     plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: BackupSettings
 ) -> None:
-    """Another replica begins the step while the first one still waits; that one ends the other's dump."""
+    """Another replica begins the step while the first attempt still waits, and ends the dump of that attempt."""
     async with item_locked(real):
         asked = await plane.ask(plane.backups.make, shop.id)
         first = await dumping(owner, asked)

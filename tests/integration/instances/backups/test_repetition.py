@@ -62,7 +62,7 @@ async def waits(owner: "asyncpg.Connection[Any]", purpose: str, sessions: int = 
 async def test_an_instance_is_not_backed_up_during_a_restore_nor_restored_during_a_backup(
     plane: Plane, shop: InstanceRecord, made: BackupRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]"
 ) -> None:
-    """A dump that waits for the tables would see the new ones, and by its older snapshot no row of them."""
+    """A dump that waits for the tables would see the new ones, but no row in them, by its older snapshot."""
     async with item_locked(real, "ACCESS SHARE"):
         restoring = await plane.ask(plane.backups.restore_into, made.id, shop.id)
         await waits(owner, f"restore {shop.id}")
@@ -84,7 +84,7 @@ async def test_an_instance_is_not_backed_up_during_a_restore_nor_restored_during
 
 
 class Attempts:
-    """`first` is done instead of the first attempt's pg_restore, which it is given. `count`: how often one was run."""
+    """`first` runs instead of the first attempt's pg_restore, and receives that. `count` counts the runs."""
 
     def __init__(self, first: Callable[[Step, Permit], Awaitable[None]]) -> None:
         self._first = first
@@ -103,7 +103,7 @@ class Attempts:
 async def restored_by(
     plane: Plane, shop: InstanceRecord, made: BackupRecord, first: Callable[[Step, Permit], Awaitable[None]]
 ) -> int:
-    """In how many attempts."""
+    """Restore with `first` as the first attempt. Returns the number of attempts."""
     attempts = Attempts(first)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(programs, "restore", attempts.restore)
@@ -132,7 +132,7 @@ async def test_a_restore_commits_once_wherever_its_worker_dies_or_stops(
         await run(then_fall)
 
     async def stands_still_before_it_begins(run: Step, permit: Permit) -> None:
-        """So there is no session of it that anybody could end."""
+        """The attempt has no session that another one could end."""
         execute(plane.url, OVERTAKE)
         await owner.execute(LATER)
         try:

@@ -1,4 +1,4 @@
-"""The database itself holds a backup to its states."""
+"""The database itself enforces the states of a backup."""
 
 from itertools import product
 from typing import get_args

@@ -53,7 +53,7 @@ def kubeconfig(cluster: FakeCluster | RealCluster, namespace: str, tmp_path: Pat
 
 @pytest.fixture
 def http(cluster: FakeCluster | RealCluster, kubeconfig: Path) -> Iterator[Http]:
-    """As one who may do everything."""
+    """A client with all permissions."""
     http = Http(cluster.admin if isinstance(cluster, RealCluster) else kubeconfig)
     yield http
     http.close()

@@ -1,4 +1,4 @@
-"""An instance that does not come up says why, in the words of who holds it up."""
+"""An instance that does not start reports the reason, in the message of the component that delays it."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ async def test_the_reason_of_a_delay_is_reported_until_it_is_over(
 async def test_an_unready_pod_is_restarted_with_newer_parameters(
     cluster: FakeCluster | RealCluster, driver: KubernetesDriver, http: Http, namespace: str, spec: Spec
 ) -> None:
-    """Kubernetes itself leaves a pod alone whose template was changed."""
+    """Kubernetes itself does not replace a pod whose template has changed."""
     if cluster.node is None:
         pytest.skip("troubles cannot be made on machines that are not ours")
     pod = f"/api/v1/namespaces/{namespace}/pods/{ObjectNames(spec.id).pod}"

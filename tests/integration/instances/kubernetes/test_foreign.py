@@ -53,7 +53,7 @@ class Foreign:
         self.made = self.now()
 
     def now(self) -> dict[str, Any]:
-        """Without what controllers write into it."""
+        """The object without the fields that controllers write."""
         thing = self._http("GET", self._path)[1]
         return {
             "uid": thing["metadata"]["uid"],
@@ -128,7 +128,7 @@ async def test_half_a_pair_of_certificate_and_key_is_replaced_by_a_whole_one(
 async def test_an_object_created_concurrently_by_another_client_stays(
     settings: KubernetesSettings, http: Http, namespace: str, spec: Spec, kind: str
 ) -> None:
-    """As if it came between our look and our apply."""
+    """The object appears between the driver's check and its apply."""
     foreign = Foreign(http, namespace, kind, spec)
     ours = {
         "Service": objects.service(spec, settings),

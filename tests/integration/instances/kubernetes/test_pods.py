@@ -71,7 +71,7 @@ async def test_a_container_that_has_not_started_has_no_log(
 async def test_a_volume_that_is_made_while_its_instance_is_removed_is_removed_too(
     fake_cluster: FakeCluster, driver: KubernetesDriver, spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The StatefulSet makes it just before it is told to go, and before it could say that the volume is its own."""
+    """The StatefulSet creates the volume just before its own deletion, and before it is recorded as the owner."""
     store, delete = fake_cluster.store, fake_cluster.store.delete
 
     def late(thing: Stored, **how: Any) -> None:

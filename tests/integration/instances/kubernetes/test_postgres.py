@@ -63,7 +63,7 @@ class Server:
             await connection.close()
 
     def psql(self, statements: str) -> "subprocess.CompletedProcess[str]":
-        """As the driver runs it inside the pod, where the socket is at its usual place."""
+        """Run psql as the driver does inside the pod, where the socket is at its usual place."""
         where = ["-h", str(self.sockets), "-p", str(self.port)]
         command = [str(self.program), *credentials.PSQL[1:], *where]
         return subprocess.run(command, input=statements, capture_output=True, encoding="utf-8", check=False)
@@ -126,7 +126,10 @@ def server() -> Iterator[Server]:
 
 
 def _put(path: Path, value: bytes, group: int) -> None:
-    """As Kubernetes mounts it: root's, readable for the pod's group. Who is not root has to own it."""
+    """The key as Kubernetes mounts it: root's, and readable for the pod's group.
+
+    Without root the user has to own it.
+    """
     path.write_bytes(value)
     os.chown(path, -1, group)
     path.chmod(0o440 if os.geteuid() == 0 else 0o400)
@@ -147,7 +150,7 @@ async def test_the_owner_connects_over_verified_tls(server: Server) -> None:
 
 
 class BackupSettings:
-    """All of a driver that is asked by who connects to an instance."""
+    """The part of a driver that a connection to an instance needs."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret

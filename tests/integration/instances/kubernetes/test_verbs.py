@@ -41,7 +41,7 @@ class Objects:
         return thing
 
     def names(self) -> set[str]:
-        """Except for what every namespace has."""
+        """The objects, without those that every namespace has."""
         return {
             f"{plural}/{item['metadata']['name']}"
             for plural in PLURALS
@@ -146,7 +146,7 @@ async def test_a_deleted_object_is_noticed_and_recreated(
 async def test_a_concurrent_creation_keeps_the_first_password(
     driver: KubernetesDriver, settings: KubernetesSettings, spec: Spec
 ) -> None:
-    """As if the second had looked before the first made anything."""
+    """The second request checks before the first one creates anything."""
     await driver.provision(spec)
     password = await driver.password(spec.id)
 

@@ -13,7 +13,7 @@ from support.postgres import execute
 
 @pytest.fixture(scope="session")
 def real() -> Iterator[LocalDriver]:
-    """With one instance, which those on paper answer with."""
+    """A driver with one real instance, which serves all instances on paper."""
     with place_for_instances() as place:
         driver = local_driver(place, PORTS_OF_PAPER, ports=10)
         asyncio.run(driver.provision(Spec(SHARED, "shared")))

@@ -162,7 +162,7 @@ async def test_one_repair_runs_at_a_time_and_none_for_closed_findings(plane: Pla
 
 
 async def repaired(plane: Plane, watch: Watch) -> list[str]:
-    """By itself, and when that has ended: the instances that it tried."""
+    """Run the automatic repair. Returns the instances that it tried, when it has ended."""
     before = {one.repair for one in await watch.open()}
     async with watch.upkeep.drift_lease.acquire(timeout=50) as grant:
         await watch.upkeep.repairs.repair_all(grant)

@@ -1,4 +1,4 @@
-"""Drift of real instances, seen and repaired by a role that was granted what instances need, and nothing else."""
+"""Drift of real instances, found and repaired by a role with only the privileges for instances."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ def granted_url(interlock_url: str) -> str:
 
 
 def killed(directory: Path) -> None:
-    """Its server, as if the machine had fallen."""
+    """Kill its server, as a crash of the machine does."""
     data = directory / "postgresql" / "data"
     postmaster = read_postmaster(data)
     assert postmaster is not None

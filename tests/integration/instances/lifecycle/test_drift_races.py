@@ -1,4 +1,4 @@
-"""Instances come, change and go while they are compared: what is on its way has not drifted."""
+"""Instances are created, changed and deleted during drift checks: running work is no drift."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -106,7 +106,7 @@ async def test_observations_of_a_replica_that_lost_its_lease_are_not_written(pla
 async def test_nothing_is_found_falsely_while_instances_come_and_go_all_the_time(
     plane: Plane, real: LocalDriver
 ) -> None:
-    """Two replicas look, as often as they can, at instances that are hammered."""
+    """Two replicas check for drift continuously, while instances are changed all the time."""
     looked: set[Any] = set()
 
     async def hammer(number: int) -> None:

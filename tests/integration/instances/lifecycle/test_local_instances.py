@@ -1,4 +1,4 @@
-"""Instances come, change and go: real ones, of the driver `local`."""
+"""The life of real instances of the driver `local`."""
 
 from collections.abc import AsyncIterator, Iterator
 

@@ -21,7 +21,7 @@ HELD = "SELECT scope, name FROM interlock.claim WHERE released_at IS NULL ORDER 
 
 
 async def refused(plane: Plane, driver: LocalDriver, error: type[errors.InterlockError], words: str) -> None:
-    """Created in vain: the error stays, and nothing else."""
+    """A failed creation: only the error remains."""
     failed = await plane.created("shop", dns_name="db.example.com")
     assert (failed.state, failed.working, failed.error_code) == ("failed", False, error.code)
     assert words in (failed.error or "")

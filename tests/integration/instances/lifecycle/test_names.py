@@ -1,4 +1,4 @@
-"""Names belong to one instance each, from the request on and until everything of it is gone."""
+"""A name belongs to one instance, from the request until everything of that instance is gone."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rows: found, listed, pruned; and held to their states by the database."""
+"""The records: found, listed and pruned. The database enforces their states."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import product

@@ -1,4 +1,4 @@
-"""Whatever has gone wrong with an instance, there is something that can be asked for, and it is not always `delete`."""
+"""After every failure of an instance there is a request that helps, and not only `delete`."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ async def plane(url: str, driver: FailingDriver) -> AsyncIterator[Plane]:
 
 
 async def told(plane: Plane, verb: Any, *args: Any, **wishes: Any) -> InstanceRecord:
-    """As `plane.told`, and begun at once, as the server does it."""
+    """Like `plane.told`, and started at once, as the server does it."""
     asked = await plane.ask(verb, *args, **wishes)
     await plane.durable.begin(asked.orchestration)
     return await plane.done(asked)
@@ -174,7 +174,7 @@ FINISHED = KNOWN + " AND finished_at IS NOT NULL"
 
 
 async def _ended_for_good(plane: Plane, id: str) -> None:  # noqa: A002
-    """An operator cancels whatever is not finished."""
+    """An operator cancels all unfinished orchestrations."""
     for each in (id, f"{id}:cleanup"):
         await asyncio.to_thread(eventually, partial(execute, plane.url, KNOWN, each), within=60)
         await plane.durable.cancel(each, "it hangs")

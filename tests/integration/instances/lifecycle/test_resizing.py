@@ -1,4 +1,4 @@
-"""More storage, where the driver has it to give."""
+"""Growing storage, if the driver supports that."""
 
 import pytest
 

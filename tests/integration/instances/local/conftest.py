@@ -27,7 +27,7 @@ def spec() -> Spec:
 
 @pytest.fixture(scope="session")
 def common_shop() -> Iterator[Shop]:
-    """Shared by tests that leave it as it was: to make one takes most of a second."""
+    """A shared instance for tests that leave it unchanged, because a creation takes most of a second."""
     with place_for_instances() as place:
         driver = local_driver(place / "instances", PORTS_OF_SHOP, ports=10)
         shop = Shop(driver, new_spec(dns_name="shop.example.org"), place / "instances")

@@ -1,4 +1,4 @@
-"""A server takes up another certificate while it runs, and what it holds of it is private."""
+"""A running server switches to another certificate, and its key stays private."""
 
 import stat
 

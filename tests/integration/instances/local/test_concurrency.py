@@ -25,8 +25,8 @@ VERBS: dict[str, Callable[[LocalDriver, Spec], Awaitable[object]]] = {
 }
 
 
-def somebody_waits_for(lock: Path) -> bool:
-    """As the kernel tells: a lock that is waited for stands behind an arrow."""
+def has_waiter(lock: Path) -> bool:
+    """Return True if /proc/locks shows a waiting lock, which has an arrow."""
     inode = f":{lock.stat().st_ino} "
     return any("-> FLOCK" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 
@@ -38,7 +38,7 @@ async def test_an_operation_waits_for_the_running_one(driver: LocalDriver, root:
 
     with exclusive(lock, lambda: None):
         waiting = asyncio.ensure_future(VERBS[verb](driver, spec))
-        await asyncio.to_thread(eventually, lambda: somebody_waits_for(lock))
+        await asyncio.to_thread(eventually, lambda: has_waiter(lock))
         assert not waiting.done()
 
     with suppress(InstanceAbsent):  # there is nothing to be started or asked
@@ -51,7 +51,7 @@ async def test_observe_waits_for_no_operation(driver: LocalDriver, root: Path, s
 
     with exclusive(root / spec.id / "lock", lambda: None):
         many = [asyncio.ensure_future(driver.remove(spec.id)) for _ in range(40)]
-        await asyncio.to_thread(eventually, lambda: somebody_waits_for(root / spec.id / "lock"))
+        await asyncio.to_thread(eventually, lambda: has_waiter(root / spec.id / "lock"))
         assert (await driver.observe(spec.id)).state == "starting"
     await asyncio.gather(*many)
 
@@ -63,7 +63,7 @@ async def test_a_password_query_waits_for_no_operation(shop: Shop, spec: Spec) -
 
     with exclusive(lock, lambda: None), exclusive(shop.directory / "lock", lambda: None):
         many = [asyncio.ensure_future(shop.driver.remove(spec.id)) for _ in range(40)]
-        await asyncio.to_thread(eventually, lambda: somebody_waits_for(lock))
+        await asyncio.to_thread(eventually, lambda: has_waiter(lock))
         password = await asyncio.wait_for(shop.driver.password(shop.spec.id), 10)
     await asyncio.gather(*many)
     assert await shop.ask("SELECT 1", password) == 1

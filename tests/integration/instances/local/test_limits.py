@@ -38,7 +38,7 @@ async def test_an_instance_above_the_limit_is_refused_until_another_is_removed(r
 
 @pytest.mark.exhaustive
 async def test_concurrent_creations_respect_the_limit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them found room when they looked first."""
+    """Every request found space at its first check."""
     monkeypatch.setattr(LocalEnvironment, "check", lambda machine, spec: machine.binaries(spec.version))
     specs = [new_spec() for _ in range(3)]
 

@@ -1,4 +1,4 @@
-"""The server's log, as it was and as it goes on."""
+"""Reading and following of the server's log."""
 
 import asyncio
 import tracemalloc
@@ -75,7 +75,7 @@ async def test_a_refused_login_appears_in_a_followed_log(shop: Shop) -> None:
     following = shop.driver.logs(shop.spec.id, lines=0, follow=True)
 
     async def refusal() -> str:
-        """The server may have other things to tell before."""
+        """Skip other lines that the server may log before."""
         async for line in following:
             if "password authentication failed" in line:
                 return line

@@ -1,4 +1,4 @@
-"""PostgreSQL's own settings of an instance: judged by the server, and in force when the answer says so."""
+"""PostgreSQL's parameters of an instance: checked by the server, and in effect when the operation returns."""
 
 import asyncio
 import logging
@@ -63,7 +63,7 @@ async def test_reloadable_parameters_take_effect_at_once(shop: Shop) -> None:
 
 
 class StoppedPostmaster(logging.Handler):
-    """Stops the server's first process as soon as the parameters are where it would read them."""
+    """Stops the postmaster as soon as the new parameters are in its files."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(logging.DEBUG)
@@ -129,7 +129,7 @@ async def test_parameters_of_a_stopped_instance_take_effect_at_its_start(shop: S
 
 
 async def test_parameters_that_block_every_connection_can_be_replaced(shop: Shop) -> None:
-    """Only who connects finds out that there is no such library."""
+    """Only a new connection notices that the library does not exist."""
     assert await shop.driver.set_parameters(shop.spec.id, {"session_preload_libraries": "no_such"}) == "reloaded"
     with pytest.raises(asyncpg.UndefinedFileError):
         await shop.ask("SELECT 1")
@@ -142,7 +142,7 @@ async def test_parameters_that_block_every_connection_can_be_replaced(shop: Shop
 
 
 async def test_a_starting_server_needs_a_restart(shop: Shop) -> None:
-    """As in the recovery after a crash: it has read its files already."""
+    """The server is in recovery after a crash: it has read its files already."""
     told = shop.directory / "postgresql" / "data" / "postmaster.pid"
     ready = told.read_text()
     told.write_text(ready.replace("ready   ", "starting"))

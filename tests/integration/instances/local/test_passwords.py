@@ -64,7 +64,7 @@ async def test_an_instance_that_is_read_only_by_default_takes_a_new_password(sho
 
 
 async def test_no_function_of_the_owners_is_called_by_the_superuser(shop: Shop) -> None:
-    """Before PostgreSQL 15 everybody may make functions in the database in which the superuser's sessions are."""
+    """Before PostgreSQL 15 every role may create functions in the database of the superuser's sessions."""
     cluster = Cluster(shop.directory / "postgresql")
     async with await connect(cluster.url(), application_name="test") as superuser:
         await superuser.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")

@@ -101,7 +101,7 @@ async def test_a_half_created_instance_reports_if_work_goes_on(root: Path, drive
 
 
 async def test_a_half_created_running_instance_is_completed_by_the_next_request(root: Path, spec: Spec) -> None:
-    """The server that runs was started for another port, and with other parameters."""
+    """The running server was started for another port, and with other parameters."""
     assert await asyncio.to_thread(run_until, root, "provision", spec, 6)
     other = local_driver(root, first_port=19000)
     wanted = Spec(spec.id, spec.name, parameters={"max_connections": "23"})

@@ -1,4 +1,4 @@
-"""Parameters become a file that PostgreSQL reads as they were meant."""
+"""The configuration file that PostgreSQL reads contains the parameters unchanged."""
 
 import pytest
 
