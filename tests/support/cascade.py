@@ -1,6 +1,7 @@
 """Three servers in a row: a primary, the standby that follows it, and one that follows the standby.
 
-Clients reach the primary over a `Cable`: when that is cut, it vanishes for them without a word, and runs on.
+Clients reach the primary over a `Cable`. When that is cut, the primary vanishes for them without a signal, and keeps
+running.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
     python -m support.claim_hammer URL FILE NUMBER TRANSACTIONS
 
-Says "ready", begins at a line of input, and notes down what it asked for, what it was told, and when. Processes of one
+It prints "ready", begins at a line of input, and records its requests, the answers and their times. Processes of one
 machine share the clock.
 """
 

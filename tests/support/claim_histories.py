@@ -1,8 +1,8 @@
 """The check of the claims that several processes recorded: it finds every violation.
 
-What is known of a claim that was committed. Nobody else can have the name from when its owner was told "yours" until
-the transaction that gives it up begins to commit: *certain*. Others may be told of it from when its own transaction
-begins to commit until the one that gives it up has committed: *visible*.
+A committed claim has two periods. *Certain* is from the answer "yours" until the transaction that releases the name
+begins to commit: no other owner can have the name then. *Visible* is from the begin of the commit of its own
+transaction until the releasing one has committed: others may be answered with this owner.
 """
 
 import math
@@ -157,7 +157,7 @@ def _untrue(transaction: Transaction, all_of_them: list[Transaction], held: dict
                 case "Claimed" if answer["replay"] and not _is_visible(transaction, place, asked, answer, held):
                     yield f"{step.owner} was told that {answer['name']} was its own already, and it was not"
                 case "Pending" if not _is_open(transaction, step, answer["name"], all_of_them):
-                    yield f"{step.owner} was told that {answer['name']} is pending, and nobody else was at it"
+                    yield f"{step.owner} was answered that {answer['name']} is pending, and no transaction had it open"
         kinds = {answer["kind"] for answer in step.answers}
         fresh = [answer for answer in step.answers if answer["kind"] == "Claimed" and not answer["replay"]]
         if step.kind == "claim all" and fresh and kinds != {"Claimed"}:

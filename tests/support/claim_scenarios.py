@@ -1,4 +1,5 @@
-"""Two transactions and one name, in the orders that matter; each raises where a name could have two owners.
+"""Scenarios of two transactions and one name, in the orders that matter; a scenario raises if the name could have two
+owners.
 
 A statement that waits for the other transaction is ended by the connections' own `lock_timeout`, and raises too.
 """

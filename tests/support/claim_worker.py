@@ -1,6 +1,6 @@
 """A process that claims one name for many owners at once, each in a transaction of its own.
 
-Says "ready" when its connections are open, and begins at a line of input; what each was answered is its output.
+It prints "ready" when its connections are open, begins at a line of input, and prints the answers.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Programs that some tests need and a machine may lack.
 
-Where one is missing the test is skipped, and says so; with INTERLOCK_TEST_REQUIRE_ALL set, as in CI, it fails.
+If one is missing, the test is skipped with the reason. With INTERLOCK_TEST_REQUIRE_ALL set, as in CI, it fails.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Two engines that speak DynamoDB's protocol, as real processes: ministack (Python) and dynalite (Node).
 
-Neither is among our own dependencies: ministack pins botocore, so it lives in an environment of its own. Both are
-installed into `.engines` when a test first needs them. Of ministack a run has one, because it takes seconds to start.
+Neither is a dependency of Interlock: ministack pins botocore, so it has an environment of its own. Both are installed
+into `.engines` when a test first needs them. A run has one ministack, because it takes seconds to start.
 """
 
 import asyncio

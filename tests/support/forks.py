@@ -12,9 +12,9 @@ from typing import Any
 
 
 class Child:
-    """Runs `work` and no other line of the test; with `stays` it lives on then, until it is killed.
+    """A child that runs `work` and no other line of the test. With `stays` it lives until it is killed.
 
-    What it writes to standard error is kept.
+    Its standard error is kept.
     """
 
     def __init__(self, work: Callable[[], Any], *, stays: bool = False) -> None:

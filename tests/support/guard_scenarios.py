@@ -1,7 +1,7 @@
 """Scenarios that a guard has to withstand, as functions: tests run them, and again on broken variants.
 
-Each takes the URL of a database with Interlock's schema, and fails where the guard does not keep its promise. The
-transactions of `begun` have a snapshot from before anything else happens, which is what the higher levels go by.
+Each takes the URL of a database with Interlock's schema, and fails if the guard does not keep its promise. The
+transactions of `begun` take their snapshot before anything else happens, which matters at the higher isolation levels.
 """
 
 from collections.abc import Callable, Iterator

@@ -63,7 +63,7 @@ class Holding:
 def violations(events: Iterable[Event], writes: Iterable[Write] = (), *, calm: bool = False) -> list[Violation]:
     """All violations, whatever the order of `events` and `writes`.
 
-    `calm`: nobody was stopped or cut off in this history, so nobody has a reason to lose a lease.
+    `calm`: no process was suspended or disconnected in this history, so no holder has a reason to lose a lease.
     """
     by_kind = _grouped((event.kind, event) for event in events)
     by_name = _grouped((holding.name, holding) for holding in _holdings(by_kind))

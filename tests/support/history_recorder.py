@@ -1,9 +1,9 @@
 """The recorder of events in processes that use leases, for the check in `support.histories`.
 
 Each process appends lines to a file of its own, so that a SIGKILL costs at most the last of them. All times are of
-`interlock.clock.boottime()`, which the processes of one machine share. When they are read matters: a process may be
-stopped between any two lines. A time from which something is trusted is read first and the trust after it, so that a
-stop in between makes the trust shorter; the time at which it ends is read before it is given back.
+`interlock.clock.boottime()`, which the processes of one machine share. The order of reading matters, because a process
+may be suspended between any two lines. The begin of trust is read before the trust itself, so that a suspension in
+between makes the trust shorter. Its end is read before the release.
 """
 
 import json
@@ -20,13 +20,13 @@ Kind = Literal["granted", "trusted", "ended", "lost", "looked", "acknowledged", 
 
 @dataclass(frozen=True)
 class Event:
-    """`at` and `until` say for each kind:
+    """The meaning of `at` and `until` for each kind:
 
-    - granted, trusted: the process may act on the grant from `at` until `until`, unless it notes `ended` before.
-    - ended: it does not act on the grant any more, because it gives it back. lost: because it was told to stop.
-    - looked: `number` writes with lower tokens were there when it first looked as the new holder.
+    - granted, trusted: the process may act on the grant from `at` until `until`, unless it records `ended` before.
+    - ended: it does not act on the grant any more, because it releases it. lost: because it was notified of the loss.
+    - looked: the new holder found `number` writes with lower tokens when it first read the table.
     - acknowledged: the guarded write at position `number` was committed. refused: one was not.
-    - seen: between `at` and `until` somebody read the row, and it said `grant_id` (empty: nobody's).
+    - seen: a watcher read the row between `at` and `until`, and the row had `grant_id` (empty: no holder).
     """
 
     kind: Kind

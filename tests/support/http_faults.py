@@ -1,9 +1,9 @@
 """A proxy between a client and a DynamoDB engine that injects a chosen fault into each request.
 
 ``throttle``, ``conflict`` and ``deny``: refused with an error of DynamoDB's own, not passed on. ``fail``: answered with
-500, not passed on. ``fail late``: obeyed, then answered with 500. ``lose``: obeyed, and the connection ends instead of
-an answer. ``hang``: obeyed, and not answered for as long as the client has patience. ``hold``: kept here, and passed on
-when `let_go` is called, long after the client has given up on it.
+500, not passed on. ``fail late``: carried out, then answered with 500. ``lose``: carried out, and the connection ends
+instead of an answer. ``hang``: carried out, and not answered until the client's timeout. ``hold``: kept here, and
+passed on when `let_go` is called, long after the client's timeout.
 """
 
 import http.client
@@ -29,7 +29,7 @@ _ERRORS: dict[str, tuple[int, str]] = {
 
 @dataclass
 class Faults:
-    """`seen` is every request that came, with what was done to it; `choose` decides about those that nobody planned."""
+    """`seen` has all requests with their fault; `choose` decides about requests without a planned fault."""
 
     endpoint: str = ""
     seen: list[tuple[str, dict[str, Any], Fault | None]] = field(default_factory=list)

@@ -26,8 +26,8 @@ async def until(look: Callable[[], T], *, within: float = PATIENCE) -> T:
 
 
 async def reach(locks: AsyncInterlock) -> None:
-    """Return when the database has answered once. Whoever has little patience is told if the machine is slow just now,
-    and after this asks again."""
+    """Return when the database has answered once. A client with a short timeout gets an error while the machine is
+    slow; this tries again."""
     while True:
         with suppress(errors.StoreError):
             async with locks.lease("feeds"):
@@ -66,8 +66,8 @@ def holder(url: str, name: str = "feeds") -> UUID | None:
 
 
 def ends_at(url: str, name: str = "feeds") -> float:
-    """When the database lets another have it, on this machine's own clock, or a little before that: of several
-    looks the best, because the machine may stand still in the middle of one."""
+    """The time on this machine's clock at which the database lets another holder have the lease, or a little before:
+    the best of several reads, because the machine may pause in the middle of one."""
 
     def look() -> float:
         asked_at = boottime()
@@ -119,7 +119,8 @@ def take_away(url: str, name: str = "feeds") -> None:
 class Stop:
     """A point at which a method of the store stops until `go`. `reached` returns as soon as a call has come there.
 
-    It can be set up beforehand and made to count with `armed`: lanes take hold of the store when they are made.
+    It can be prepared beforehand and switched on with `armed`, because batchers bind the store's methods when they are
+    created.
     """
 
     def __init__(self) -> None:

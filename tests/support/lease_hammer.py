@@ -1,7 +1,7 @@
 """Sessions that call all lease functions at random and at once, and the check of the result.
 
-A trigger notes every change of a row while the row is locked, so the notes of one name are in order. Guarded writes are
-noted as a user's transaction would write them.
+A trigger records every change of a row while the row is locked, so the records of one name are in order. Guarded writes
+are recorded as a user's transaction would write them.
 """
 
 import random

@@ -2,8 +2,8 @@
 
     python -m support.lease_worker JOB
 
-It goes on, whatever happens to the database, until SIGTERM. Its own writes go through connections of their own, by the
-SQL functions alone, and through a pooler too. `LEDGER` is the table that they go to.
+It continues until SIGTERM, whatever happens to the database. Its writes use connections of their own, by the SQL
+functions alone, and may go through a pooler. `LEDGER` is their table.
 """
 
 import asyncio
@@ -46,10 +46,10 @@ _LOST = (psycopg.OperationalError, psycopg.InternalError)
 
 @dataclass(frozen=True)
 class Job:
-    """`tasks` of one process take turns as well. `dwell` is how long a guarded transaction stays open, and `linger` how
-    long the lease is kept after it, in seconds; `rest` is how long it does without before it asks again, at most.
-    `brisk`: it does not wait for its releases. `steady`: each task keeps to one of the names. `writes`: it does that at
-    all; `ledger_url` is where to, if not the way of the leases. `variant` is one of `support.worker_variants`.
+    """`tasks` is the number of tasks that take turns in the process. A guarded transaction stays open for `dwell`
+    seconds, and the lease is held for `linger` seconds after it; the next acquire comes after at most `rest` seconds.
+    `brisk`: releases are not awaited. `steady`: each task uses one of the names. `writes`: the worker writes to the
+    ledger, at `ledger_url` if it differs from the URL of the leases. `variant` is one of `support.worker_variants`.
     """
 
     url: str

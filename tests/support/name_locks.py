@@ -1,6 +1,6 @@
 """Names with one owner each in two systems: Interlock's claims, and rows that lock names themselves.
 
-The second is broken in many ways, and is here to show that the scenarios would notice.
+The second is broken in many ways, and shows that the scenarios find the faults.
 """
 
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ _OWNER = r"""
 class LockingRows:
     """The row of a resource holds its name while it is being created and while it runs, unless a prefix marks the name.
 
-    A conflict is noticed by the error, and its owner is looked for after that. A row that is there is written again.
+    A conflict is detected by the error, and its owner is read after that. An existing row is written again.
     """
 
     def __init__(self, url: str) -> None:

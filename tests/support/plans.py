@@ -1,6 +1,7 @@
 """The expected cost of statements, including those inside functions, by the server's planner.
 
-What looks long to it is compiled first (`jit`, which is on by default), each time: 100 ms for what takes half of one.
+A statement with a high expected cost is compiled first (`jit`, which is on by default), at each execution: 100 ms for a
+statement that takes half a millisecond.
 """
 
 import re

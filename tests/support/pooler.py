@@ -20,7 +20,7 @@ PoolMode = Literal["transaction", "session", "statement"]
 def pooled(url: str, mode: PoolMode, *, pool_size: int = 20, in_turn: bool = False) -> Iterator[str]:
     """A URL to the database of `url` through a pooler in that mode, with so many server sessions.
 
-    `in_turn` if it is to take the one that was idle for longest; else it takes the one that was used last.
+    With `in_turn` the pooler uses the session that was idle longest; otherwise the one that was used last.
     """
     program = required("pgbouncer", package="pgbouncer")
     with open_directory("interlock-pgbouncer-") as directory:

@@ -2,7 +2,7 @@
 
     python -m support.primitive_worker JOB
 
-What it does it writes to the database under the guard of its grant, and notes down in a file of its own.
+It writes its actions to the database under the guard of its grant, and records them in a file of its own.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The distribution of tests over the processes of pytest-xdist, and their order.
 
-Tests are given out one by one, so that nobody is left with a pile of long ones. Those of a file that shares something,
-a server mostly, stay together: it is made once, and not by each process.
+Tests are distributed one by one, so that no process is left with many long ones. The tests of a file that shares a
+resource, mostly a server, stay in one process, which creates the resource once.
 """
 
 from functools import cache
@@ -27,8 +27,9 @@ def _shares(file: Path) -> bool:
 
 
 def spread(items: list[pytest.Item]) -> None:
-    """Acceptance tests wait a lot and start processes: each among others, so that some wait while some compute. Those
-    that may take longest begin first, and all of them well before the end, where nothing is left to fill the waits."""
+    """Spread the acceptance tests, which wait a lot, among the others, so that some tests compute while others wait.
+    Those with the longest timeouts begin first, and all of them well before the end, where no other tests would fill
+    the waits."""
     long = sorted((item for item in items if "acceptance" in item.path.parts), key=patience, reverse=True)
     others = [item for item in items if "acceptance" not in item.path.parts]
     step = len(others) * 0.75 / max(len(long), 1)

@@ -197,7 +197,7 @@ def is_blocked(url: str, client: Client) -> bool:
 def meanwhile(url: str, client: Client, work: Callable[[], T], *, blocked: bool = True) -> Iterator["Future[T]"]:
     """Run `work` of that client in a thread. When the body begins it waits for a lock, or is done if not `blocked`.
 
-    It has ended after the body.
+    The work has ended after the body.
     """
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(work)
@@ -229,8 +229,8 @@ def counted(client: Client, counter: str, work: Callable[[], object]) -> int:
 def stop_at(url: str, client: Client, function: str, condition: str, *, of: str = "") -> None:
     """From now on that client stops at this point in the middle of a statement while the advisory lock 1 is held.
 
-    `of`: a column that the condition is about, so that neither is looked at without the other. Of two conditions the
-    one that costs less is looked at first.
+    `of` is a column of the condition, so that PostgreSQL does not evaluate one without the other. Of two conditions
+    PostgreSQL evaluates the cheaper one first.
     """
     execute(
         url,

@@ -1,8 +1,8 @@
 """A TCP proxy that can be cut like a cable, can lose the replies, and can be slow.
 
-After `cut()` nothing passes and nobody is told: what is sent meanwhile is on its way, and arrives after `restore()`.
-After `swallow_replies()` requests still arrive and are obeyed, and whoever sent them never knows; a connection that
-lost a reply is of no use any more, and `restore()` ends it. `delay` holds up everything, in seconds for each way.
+After `cut()` nothing passes and no end is notified: data that is sent meanwhile arrives after `restore()`. After
+`swallow_replies()` requests still arrive and are carried out, but their senders get no reply; a connection that lost a
+reply is unusable, and `restore()` ends it. `delay` delays all data, in seconds per direction.
 """
 
 import select

@@ -1,6 +1,6 @@
 """Disturbances that reveal broken leases. Each is an endless iterator that causes its disturbance once per `next`.
 
-To sound leases they do nothing, and to those of `support.broken_leases` something that the judge finds.
+Correct leases withstand them; those of `support.broken_leases` show violations that the check finds.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """The writes of a service whose steps may run again, in two variants: with Interlock, and careless.
 
-The second is here to show that the scenarios would notice.
+The careless variant shows that the scenarios find the faults.
 """
 
 from datetime import datetime

@@ -1,9 +1,9 @@
 """A primary and its streaming standby, both with Interlock's own binaries.
 
-The standby receives over a `Cable`. To fail over with a loss that is certain, the cable is cut: a commit after that is
-never sent on, whatever the primary is able to say before its end. Pausing the replay would not do, because the standby
-replays all that it has received before it is promoted; nor would stopping its receiver, because what waits in the
-socket may be read when it has to go on in order to end.
+The standby receives over a `Cable`. For a failover with a certain loss the cable is cut: a later commit never reaches
+the standby, whatever the primary sends before its end. Pausing the replay is not enough, because the standby replays
+everything that it has received before it is promoted. Suspending its receiver is not enough either, because it has to
+continue in order to end, and may then read data that waits in the socket.
 """
 
 import os

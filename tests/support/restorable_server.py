@@ -1,7 +1,7 @@
 """A server that keeps a backup and its WAL, and can be restored to an earlier moment at the same address.
 
-What an operator does: the data are replaced by the back-up, the archived WAL is replayed up to that moment, and the
-server goes on from there, on a timeline of its own.
+The restore is that of an operator: the data are replaced by the backup, the archived WAL is replayed up to the moment,
+and the server continues on a new timeline.
 """
 
 import shutil

@@ -1,9 +1,9 @@
-"""A process that takes a session lock: ``python session_lock_program.py MODE URL [TTL]``. It tells what happens, a word
-and the time on each line, and does what it is asked to on standard input.
+"""A process that acquires a session lock: ``python session_lock_program.py MODE URL [TTL]``. It prints its events, a
+word and the time on each line, and reads orders from standard input.
 
-hold    takes the lock, and keeps it until there is something to read
-fork    the same, and forks before it says that it holds it; the child tells what it sees, and stays
-count   25 times: takes the lock, and adds one to a counter in a way that only a lock makes safe
+    hold    acquires the lock, and holds it until there is input
+    fork    the same, and forks before it reports the lock; the child prints its view, and stays
+    count   25 times: acquires the lock, and adds one to a counter in a way that only a lock makes safe
 """
 
 import asyncio

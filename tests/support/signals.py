@@ -11,7 +11,8 @@ _DEFAULTS: dict[int, Any] = {
 
 
 def restore_defaults() -> None:
-    """Every process that a test starts would inherit the ignored signals, and no test of interrupts could interrupt it.
+    """Handle the signals again: processes started by tests would inherit the ignored ones, and tests of interrupts
+    could not interrupt them.
 
     A shell script starts what it runs in the background with SIGINT and SIGQUIT ignored, `nohup` with SIGHUP ignored.
     """

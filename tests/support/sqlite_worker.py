@@ -2,8 +2,8 @@
 
     python -m support.sqlite_worker FILE NAME… [--ttl SECONDS]
 
-A line for each write that was committed: name and token. With `--no-guard` nothing checks the write: what a test
-of ours must notice.
+It prints a line for each committed write: name and token. With `--no-guard` writes are not checked, which the test has
+to detect.
 """
 
 import argparse

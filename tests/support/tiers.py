@@ -3,9 +3,9 @@
 A test is exhaustive if it shows a guarantee over again: for one more driver, isolation level or engine, for a mutant,
 at each function or step, in a long race or a kill loop. `exhaustive(beyond=2)`: the cases after the first two are.
 
-`--all` runs both tiers, `--share K/N` the K-th of N shares of the exhaustive one, and both options that share of both:
-shares are equal in number, and together they are everything. Each has as many long tests as any other: those are dealt
-out first, by the time that they are given.
+`--all` runs both tiers, `--share K/N` the K-th of N shares of the exhaustive one, and both options together that share
+of both tiers. Shares are equal in size, and together they are all tests. Each has as many long tests as any other:
+these are distributed first, by their timeouts.
 """
 
 import re

@@ -2,7 +2,8 @@
 
     python -m support.tooz_page
 
-runs them on both stores and writes it there, between two comments; the rest of the page is written by hand.
+runs the tests on both stores and writes the results to the page, between two comments; the rest of the page is written
+by hand.
 """
 
 import json

@@ -2,7 +2,7 @@
 
     python -m support.tooz_suite URL
 
-Writes one line of JSON for each test: its name, what came of it, and the reason if it was skipped or failed.
+It prints one line of JSON for each test: its name, its result, and the reason if it was skipped or failed.
 """
 
 import json

@@ -19,7 +19,7 @@ from support.waiting import eventually
 class Up:
     """One replica on a free port, with a data directory that its neighbours share.
 
-    What it says goes to files: a pipe that nobody reads would stop it.
+    Its output goes to files, because a pipe that is not read would block it.
     """
 
     def __init__(self, directory: Path, *args: str, url: str | None = None, ignoring: str = "", **env: str) -> None:

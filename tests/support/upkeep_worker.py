@@ -1,6 +1,6 @@
 """A replica's upkeep as a process of its own: python -m support.upkeep_worker URL
 
-Its driver says whose process looks, in the table `looking`, and goes on once nobody holds `HOLD` any more.
+Its driver records the observing process in the table `looking`, and continues once the lock `HOLD` is free.
 """
 
 import asyncio

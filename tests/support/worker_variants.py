@@ -39,6 +39,6 @@ def trust_from_receipt() -> None:
 
 
 def always_acquiring() -> None:
-    """Releases have a connection of their own, as where something is acquired all the time: then one whose answer was
-    lost costs no other request its connection."""
+    """Releases have a connection of their own, as under constant load: then a release whose answer was lost does not
+    break the connection of other requests."""
     PostgresLeases._free_connection = property(lambda leases: leases._release_connection)  # type: ignore[assignment,method-assign]

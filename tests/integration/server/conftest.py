@@ -32,7 +32,7 @@ async def api(url: str) -> AsyncIterator[Api]:
     """The API without a replica that works: requests are recorded and not carried out."""
 
     def none() -> LocalDriver:
-        raise AssertionError("nobody provisions here")
+        raise AssertionError("this API provisions nothing")
 
     async with resting_api(url, PaperDriver(lambda: url, none)) as api:
         yield api

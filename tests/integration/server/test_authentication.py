@@ -35,18 +35,22 @@ async def refused(client: httpx.AsyncClient, method: str, path: str) -> str:
 async def test_every_route_refuses_requests_without_a_valid_key(api: Api) -> None:
     routes = list(guarded(api.app))
     assert len(routes) > 10
-    async with api.stranger() as nobody, api.stranger(new_key()) as somebody, api.stranger("secret") as guesser:
+    async with (
+        api.stranger() as without_key,
+        api.stranger(new_key()) as with_unknown_key,
+        api.stranger("secret") as guesser,
+    ):
         for method, path in routes:
-            assert await refused(nobody, method, path) == "key_missing"
-            assert await refused(somebody, method, path) == "key_wrong"
+            assert await refused(without_key, method, path) == "key_missing"
+            assert await refused(with_unknown_key, method, path) == "key_wrong"
             assert await refused(guesser, method, path) == "key_wrong"
     assert execute(api.url, "SELECT count(*) FROM interlock.instance") == [(0,)]
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/v1", "/api/v1/nothing", "/api/v2/instances"])
 async def test_an_unknown_path_is_refused_like_a_known_one(api: Api, path: str) -> None:
-    async with api.stranger() as nobody:
-        assert await refused(nobody, "GET", path) == "key_missing"
+    async with api.stranger() as without_key:
+        assert await refused(without_key, "GET", path) == "key_missing"
     assert (await api.client.get(path)).status_code == 404
 
 
@@ -62,17 +66,17 @@ async def test_a_revoked_key_is_refused_from_the_next_request_on(api: Api) -> No
 
 @pytest.mark.parametrize("header", ["{key}", "Basic {key}", "Bearer", "Bearer ", "Bearer {key} {key}", "bearer{key}"])
 async def test_the_authorization_header_has_to_follow_the_standard(api: Api, header: str) -> None:
-    async with api.stranger() as nobody:
-        nobody.headers["Authorization"] = header.format(key=api.key).strip()
-        assert (await refused(nobody, "GET", "/api/v1/instances")).startswith("key_")
-        nobody.headers["Authorization"] = f"bEARER {api.key}"
-        assert (await nobody.get("/api/v1/instances")).status_code == 200
+    async with api.stranger() as without_key:
+        without_key.headers["Authorization"] = header.format(key=api.key).strip()
+        assert (await refused(without_key, "GET", "/api/v1/instances")).startswith("key_")
+        without_key.headers["Authorization"] = f"bEARER {api.key}"
+        assert (await without_key.get("/api/v1/instances")).status_code == 200
 
 
 async def test_two_keys_in_one_request_are_refused(api: Api) -> None:
-    async with api.stranger() as nobody:
+    async with api.stranger() as without_key:
         both = [("Authorization", f"Bearer {api.key}"), ("Authorization", f"Bearer {new_key()}")]
-        answer = await nobody.get("/api/v1/instances", headers=both)
+        answer = await without_key.get("/api/v1/instances", headers=both)
         assert answer.status_code == 401
 
 
@@ -98,8 +102,8 @@ async def test_only_the_hash_of_a_key_is_stored(api: Api) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/health/live", "/health/ready", "/health/startup", "/openapi.json"])
 async def test_health_the_home_page_and_the_description_need_no_key(api: Api, path: str) -> None:
-    async with api.stranger() as nobody:
-        assert (await nobody.get(path)).status_code == 200
+    async with api.stranger() as without_key:
+        assert (await without_key.get(path)).status_code == 200
 
 
 async def test_before_the_start_is_complete_every_request_is_refused_with_retry_after() -> None:

@@ -88,9 +88,9 @@ async def test_facts_are_shown_and_storage_grows(working: Api) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "code"),
     [
-        ("POST", "/instances/nobody/backups", None, 404, "instance_unknown"),
-        ("POST", "/instances/nobody/backups", {"format": "tar"}, 422, "invalid_request"),
-        ("GET", "/instances/nobody/backups", None, 404, "instance_unknown"),
+        ("POST", "/instances/unknown/backups", None, 404, "instance_unknown"),
+        ("POST", "/instances/unknown/backups", {"format": "tar"}, 422, "invalid_request"),
+        ("GET", "/instances/unknown/backups", None, 404, "instance_unknown"),
         ("GET", "/backups/nothing", None, 404, "backup_unknown"),
         ("GET", "/backups/%00", None, 404, "backup_unknown"),
         ("DELETE", "/backups/nothing", None, 404, "backup_unknown"),
@@ -100,7 +100,7 @@ async def test_facts_are_shown_and_storage_grows(working: Api) -> None:
         ("POST", "/backups/nothing/restore", {"into": "b", "version": 17}, 422, "bad_spec"),
         ("POST", "/backups/nothing/restore", {"name": "a", "driver": "vmware"}, 422, "bad_spec"),
         ("POST", "/backups/nothing/restore", {"name": "a"}, 404, "backup_unknown"),
-        ("GET", "/instances/nobody/facts", None, 404, "instance_unknown"),
+        ("GET", "/instances/unknown/facts", None, 404, "instance_unknown"),
     ],
 )
 async def test_an_impossible_request_is_refused(

@@ -35,7 +35,7 @@ async def shop_api(interlock_url: str) -> AsyncIterator[Api]:
     execute(interlock_url, TABLES)
 
     def none() -> Any:
-        raise AssertionError("nobody provisions here")
+        raise AssertionError("this API provisions nothing")
 
     async with resting_api(interlock_url, PaperDriver(lambda: interlock_url, none)) as api:
         for statement in (INSTANCE, RUNNING, BACKUP, MADE):

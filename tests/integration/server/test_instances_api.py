@@ -128,7 +128,7 @@ async def test_a_change_that_the_state_does_not_allow_is_refused_with_the_state(
     assert (await api.ask("POST", "/instances/shop/start"))["state"] == "starting"
 
 
-@pytest.mark.parametrize("name", ["nobody", "x" * 300, "%00", "a%0Ab", "00000000-0000-0000-0000-000000000000"])
+@pytest.mark.parametrize("name", ["unknown", "x" * 300, "%00", "a%0Ab", "00000000-0000-0000-0000-000000000000"])
 async def test_an_unknown_instance_is_not_found(api: Api, name: str) -> None:
     for method, path in [("GET", ""), ("DELETE", ""), ("POST", "/stop"), ("GET", "/events"), ("GET", "/logs")]:
         assert (await api.refused(method, f"/instances/{name}{path}", 404))["code"] == "instance_unknown"

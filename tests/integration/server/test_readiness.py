@@ -61,6 +61,6 @@ async def test_within_a_second_the_result_is_reused(database_url: str) -> None:
     startup = started(database_url)
     readiness = Readiness(startup)
     assert await readiness.problem() is None
-    startup.url = "postgresql://127.0.0.1:1/nobody"
+    startup.url = "postgresql://127.0.0.1:1/nothing"
     await readiness.close()
     assert await readiness.problem() is None

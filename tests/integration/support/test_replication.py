@@ -1,4 +1,4 @@
-"""The pair of servers does what the tests of failover count on."""
+"""The primary and its standby behave as the tests of failover rely on them."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,7 +23,7 @@ def insert(url: str, number: int) -> None:
 
 @pytest.mark.exhaustive(beyond=1)
 @either_kind
-def test_what_the_standby_has_is_there_after_a_failover_and_the_client_finds_it(synchronous: bool) -> None:
+def test_replicated_commits_exist_after_a_failover_and_the_client_finds_the_new_primary(synchronous: bool) -> None:
     with primary_and_standby(synchronous=synchronous) as pair:
         execute(pair.url, "CREATE TABLE note (number int)")
         insert(pair.url, 1)
@@ -48,7 +48,7 @@ def test_an_acknowledged_commit_after_the_freeze_is_lost_with_an_asynchronous_st
         assert numbers(pair.url) == [1]
 
 
-def test_a_commit_waits_for_a_frozen_synchronous_standby_and_cancelled_it_may_be_lost() -> None:
+def test_a_commit_waits_for_a_frozen_synchronous_standby_and_may_be_lost_if_cancelled() -> None:
     with primary_and_standby(synchronous=True) as pair:
         execute(pair.url, "CREATE TABLE note (number int)")
         insert(pair.url, 1)

@@ -1,4 +1,4 @@
-"""The judge finds each kind of violation in a history made by hand, and none in a clean one."""
+"""The check of histories finds each kind of violation in a history made by hand, and none in a clean one."""
 
 import json
 import random
@@ -25,7 +25,7 @@ CLEAN = [
     event("acknowledged", 16, token=1, number=1),
     event("seen", 16, token=1, until=17),
     event("ended", 18, token=1),
-    event("seen", 17.5, token=0, until=18.5, grant_id="nobody-yet"),
+    event("seen", 17.5, token=0, until=18.5, grant_id="another"),
     event("granted", 19, token=5, until=29),
     event("looked", 20, token=5, number=2),
     event("acknowledged", 21, token=5, number=3),
@@ -47,23 +47,23 @@ def test_a_clean_history_has_no_violation() -> None:
     assert faults(CLEAN) == []
 
 
-def test_an_empty_history_has_none_either_and_shows_that_it_is_empty() -> None:
+def test_an_empty_history_has_no_violation_and_counts_nothing() -> None:
     assert violations([]) == []
     assert not counts([])
     assert counts(CLEAN)["granted"] == 3
 
 
-def test_a_grant_that_began_while_another_was_promised_trust_is_found() -> None:
+def test_a_grant_that_began_while_another_was_trusted_is_found() -> None:
     never_ended = [event for event in CLEAN if event.kind not in ("ended", "seen")]
     assert faults(never_ended) == ["two trusted"]
 
 
-def test_a_renewal_counts_as_a_promise() -> None:
+def test_a_renewal_extends_the_trust() -> None:
     history = [event("granted", 10, 1, until=12), event("trusted", 11, 1, until=20), event("granted", 15, 2, until=16)]
     assert faults(history, []) == ["two trusted"]
 
 
-def test_a_holder_that_finds_its_trust_used_up_promises_nothing() -> None:
+def test_a_holder_whose_trust_is_used_up_has_none() -> None:
     history = [event("granted", 10, 1, until=12), event("trusted", 20, 1, until=20), event("granted", 15, 2, until=25)]
     assert faults(history, []) == []
 
@@ -77,12 +77,12 @@ def test_a_short_grant_inside_a_long_one_does_not_hide_the_next() -> None:
     assert faults(history, []) == ["two trusted", "two trusted"]
 
 
-def test_other_names_do_not_matter() -> None:
+def test_grants_of_other_names_do_not_matter() -> None:
     other = replace(event("granted", 12, 9, until=90), name="other")
     assert faults([*CLEAN, other]) == []
 
 
-def test_a_grant_that_was_over_when_its_holder_heard_of_it_is_nobodys_trust() -> None:
+def test_a_grant_that_was_over_when_its_holder_received_it_has_no_trust() -> None:
     late = event("granted", 30, token=2, until=29.5)
     assert faults([*CLEAN, late]) == []
 
@@ -93,12 +93,12 @@ def test_a_token_that_goes_back_is_found() -> None:
 
 
 @pytest.mark.parametrize("until", [30, 20.5], ids=["trusted", "over when it was heard of"])
-def test_a_token_that_is_given_again_is_found(until: float) -> None:
+def test_a_repeated_token_is_found(until: float) -> None:
     history = [event("granted", 10, 7, until=20), event("granted", 21, 7, until=until, grant_id="another")]
     assert faults(history, []) == ["token repeated"]
 
 
-def test_one_grant_given_to_two_is_found() -> None:
+def test_a_grant_with_two_holders_is_found() -> None:
     history = [event("granted", 10, 7, until=20), event("granted", 21, 7, until=30)]
     assert faults(history, []) == ["grant shared", "two trusted"]
 
@@ -114,24 +114,24 @@ def test_a_write_that_the_next_holder_did_not_see_is_found() -> None:
     assert faults(history) == ["write came late"]
 
 
-def test_a_write_that_is_not_there_any_more_is_found() -> None:
+def test_a_write_that_vanished_is_found() -> None:
     assert faults([event("looked", 20, token=5, number=2)], CLEAN_WRITES[1:]) == ["write vanished"]
     assert faults([event("acknowledged", 20, token=5, number=3)], CLEAN_WRITES[:2]) == ["write vanished"]
 
 
-@pytest.mark.parametrize("found", ["", "grant-5"], ids=["nobody", "another"])
-def test_a_row_that_names_another_while_its_holder_trusts_it_is_found(found: str) -> None:
+@pytest.mark.parametrize("found", ["", "grant-5"], ids=["none", "another"])
+def test_a_row_with_another_holder_during_the_trust_is_found(found: str) -> None:
     look = replace(event("seen", 16, 0, until=17), grant_id=found)
     assert faults([*CLEAN, look]) == ["grant taken away"]
 
 
 @pytest.mark.parametrize(("at", "until"), [(9, 11), (17, 19), (18, 18.5)])
-def test_a_row_that_was_read_when_the_trust_had_not_begun_or_was_over_may_name_another(at: float, until: float) -> None:
+def test_a_row_that_was_read_outside_the_trust_may_have_another_holder(at: float, until: float) -> None:
     look = replace(event("seen", at, 0, until=until), grant_id="")
     assert faults([*CLEAN, look]) == []
 
 
-def test_a_lease_that_was_lost_ends_the_trust_in_it_and_needs_a_reason() -> None:
+def test_a_loss_ends_the_trust_and_needs_a_reason() -> None:
     history = [event("granted", 10, 1, until=20), event("lost", 15, 1), event("granted", 16, 2, until=26)]
     assert violations(history) == []
     assert [found.fault for found in violations(history, calm=True)] == ["lost for nothing"]
@@ -142,7 +142,7 @@ class Grant:
     grant_id: UUID = uuid4()
 
 
-def test_what_was_noted_is_read_again(tmp_path: Path) -> None:
+def test_recorded_events_are_read_back(tmp_path: Path) -> None:
     first, second = Recorder(tmp_path, "first"), Recorder(tmp_path, "second")
     first.granted(Grant())
     second.seen("feeds", Grant.grant_id, began_at=0.0)
@@ -164,7 +164,7 @@ def test_what_was_noted_is_read_again(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_line_that_a_killed_process_did_not_finish_is_left_out(tmp_path: Path) -> None:
+def test_an_incomplete_line_of_a_killed_process_is_ignored(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "killed")
     recorder.granted(Grant())
     with (tmp_path / "killed.jsonl").open("a") as file:

@@ -1,4 +1,4 @@
-"""The proxy is itself believed only after it was seen to do what it says."""
+"""The proxy itself behaves as tests rely on it."""
 
 import socket
 import threading
@@ -13,7 +13,7 @@ from support.waiting import eventually
 
 @dataclass
 class Server:
-    """Notes every word and answers it with the same in capitals."""
+    """Records every word and answers it in capitals."""
 
     listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
     heard: list[bytes] = field(default_factory=list)
@@ -75,7 +75,7 @@ def says_nothing(peer: socket.socket) -> bool:
     return False
 
 
-def test_a_whole_cable_carries_both_ways_and_tells_each_end_of_the_others_end(server: Server, cable: Cable) -> None:
+def test_a_whole_cable_carries_both_ways_and_passes_on_the_end_of_either_side(server: Server, cable: Cable) -> None:
     with client(cable) as peer:
         peer.sendall(b"word")
         assert peer.recv(1000) == b"WORD"
@@ -87,7 +87,7 @@ def test_a_whole_cable_carries_both_ways_and_tells_each_end_of_the_others_end(se
         assert peer.recv(1000) == b""
 
 
-def test_what_is_sent_into_a_cut_cable_arrives_when_it_is_whole_again(server: Server, cable: Cable) -> None:
+def test_data_sent_into_a_cut_cable_arrives_after_the_repair(server: Server, cable: Cable) -> None:
     with client(cable) as peer:
         peer.sendall(b"one")
         assert peer.recv(1000) == b"ONE"
@@ -99,7 +99,7 @@ def test_what_is_sent_into_a_cut_cable_arrives_when_it_is_whole_again(server: Se
         assert peer.recv(1000) == b"TWO"
 
 
-def test_a_cut_cable_tells_nobody_that_the_other_has_gone(server: Server, cable: Cable) -> None:
+def test_a_cut_cable_does_not_pass_on_the_end_of_either_side(server: Server, cable: Cable) -> None:
     with client(cable) as peer:
         peer.sendall(b"one")
         assert peer.recv(1000) == b"ONE"
@@ -108,7 +108,7 @@ def test_a_cut_cable_tells_nobody_that_the_other_has_gone(server: Server, cable:
         assert says_nothing(peer)
 
 
-def test_a_request_whose_reply_is_swallowed_was_obeyed_and_its_connection_is_of_no_use_any_more(
+def test_a_request_with_a_lost_reply_was_carried_out_and_its_connection_is_unusable(
     server: Server, cable: Cable
 ) -> None:
     with client(cable) as peer:
@@ -126,7 +126,7 @@ def test_a_request_whose_reply_is_swallowed_was_obeyed_and_its_connection_is_of_
         assert peer.recv(1000) == b"THREE"
 
 
-def test_a_connection_that_lost_no_reply_goes_on(server: Server, cable: Cable) -> None:
+def test_a_connection_that_lost_no_reply_stays_usable(server: Server, cable: Cable) -> None:
     with client(cable) as idle, client(cable) as busy:
         idle.sendall(b"one")
         assert idle.recv(1000) == b"ONE"
@@ -146,8 +146,8 @@ def test_a_slow_cable_carries_everything(server: Server, cable: Cable) -> None:
 
 
 def test_without_a_server_the_connection_ends() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        target = nobody.getsockname()[:2]
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        target = closed.getsockname()[:2]
     cable = Cable(target)
     try:
         with client(cable) as peer:

@@ -1,4 +1,4 @@
-"""Which tests run by default, with --all, and in a share."""
+"""The tests that run by default, with --all, and in a share."""
 
 import pytest
 
@@ -53,16 +53,16 @@ def ran(suite: pytest.Pytester, *options: str) -> set[str]:
     return {line.split("::")[1].split()[0] for line in result.outlines if " PASSED" in line}
 
 
-def test_without_an_option_it_is_the_quick_tier(suite: pytest.Pytester) -> None:
+def test_without_an_option_the_quick_tier_runs(suite: pytest.Pytester) -> None:
     assert ran(suite) == QUICK
 
 
-def test_all_is_both_tiers(suite: pytest.Pytester) -> None:
+def test_all_runs_both_tiers(suite: pytest.Pytester) -> None:
     assert ran(suite, "--all") == QUICK | EXHAUSTIVE
 
 
 @pytest.mark.parametrize(("options", "whole"), [((), EXHAUSTIVE), (("--all",), QUICK | EXHAUSTIVE)])
-def test_the_shares_are_the_whole_and_no_test_is_in_two(
+def test_the_shares_are_all_tests_and_no_test_is_in_two(
     suite: pytest.Pytester, options: tuple[str, ...], whole: set[str]
 ) -> None:
     shares = [ran(suite, *options, "--share", f"{place}/3") for place in (1, 2, 3)]
@@ -70,7 +70,7 @@ def test_the_shares_are_the_whole_and_no_test_is_in_two(
     assert sum(map(len, shares)) == len(whole)
 
 
-def test_each_share_has_as_many_long_tests_as_any_other(suite: pytest.Pytester) -> None:
+def test_long_tests_are_spread_evenly_over_the_shares(suite: pytest.Pytester) -> None:
     suite.makepyfile("""
         import pytest
 
@@ -91,7 +91,7 @@ def test_each_share_has_as_many_long_tests_as_any_other(suite: pytest.Pytester) 
 
 
 @pytest.mark.parametrize("share", ["0/5", "6/5", "1", "a/b", "1/0"])
-def test_a_share_that_is_none_is_refused(suite: pytest.Pytester, share: str) -> None:
+def test_an_invalid_share_is_refused(suite: pytest.Pytester, share: str) -> None:
     result = suite.runpytest_inprocess("--share", share)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*has to look like 2/5.*"])
