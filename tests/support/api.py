@@ -104,7 +104,9 @@ async def resting_api(url: str, driver: Driver) -> AsyncIterator[Api]:
     async with AsyncExitStack() as stack:
         database = Transactions(url, "instances")
         stack.push_async_callback(database.close)
-        control = IdleControl(settings, url, InstanceContext(database, settings.schema, {"local": driver}, NoDns(), QUICK))
+        control = IdleControl(
+            settings, url, InstanceContext(database, settings.schema, {"local": driver}, NoDns(), QUICK)
+        )
         stack.push_async_callback(control.pool.close)
         stack.push_async_callback(control.locks.close)
         yield await stack.enter_async_context(_served(control, url))
