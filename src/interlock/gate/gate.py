@@ -341,6 +341,6 @@ def _reason(verdict: Verdict | None) -> Reason:
 def _checked(url: str) -> str:
     if (kind := url.partition(":")[0].lower()) in FOR_LEASES_ALONE:
         raise errors.ConfigurationError(
-            f"The gate needs PostgreSQL, and a {kind}:// database has leases alone: name a postgresql:// database."
+            f"The gate needs PostgreSQL, and a {kind}:// database has leases alone: use a postgresql:// URL."
         )
     return checked(url)

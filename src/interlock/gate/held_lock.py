@@ -109,7 +109,7 @@ class HeldLock:
             raise
         except Exception as error:
             log.exception("gate.heartbeat_failed", extra={"gate": self.gate})
-            why = f"the heartbeat broke: {type(error).__name__}"
+            why = f"the heartbeat failed: {type(error).__name__}"
         self._lose(why)
         await self.lock.session.abort()
         if self.progress and not self.fence:  # no run has begun, and none may begin any more

@@ -110,6 +110,6 @@ class AsyncPassage:
     def _held(self) -> HeldLock:
         if self._holding is None:
             raise errors.GateError(
-                f"This replica is not migrating ({self.reason}): ask `passage.needed` first.", gate=self.gate
+                f"This replica is not migrating ({self.reason}): check `passage.needed` first.", gate=self.gate
             )
         return self._holding

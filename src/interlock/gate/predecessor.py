@@ -79,7 +79,7 @@ class Leftovers:
             return False
         if not ended:
             gate = self._records.gate
-            raise errors.GateLost(f"The gate {gate} was lost while clearing up: pass it again.", gate=gate)
+            raise errors.GateLost(f"The gate {gate} was lost while old sessions were ended: run it again.", gate=gate)
         return True
 
 

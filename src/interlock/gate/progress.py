@@ -104,7 +104,9 @@ class Progress(GateRecords):
             *lock.name.lock,
         )
         if fence is None:
-            raise errors.GateLost(f"The gate {self.gate} was lost before the migration began.", gate=self.gate)
+            raise errors.GateLost(
+                f"The gate {self.gate} was lost before the migration began: run it again.", gate=self.gate
+            )
         await hold_shared(self.session, lock.name.alive(fence))
         self.fence = fence
 

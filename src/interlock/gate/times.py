@@ -31,7 +31,9 @@ class Timing:
                 "it has to be at least 0.05 s and at most a quarter of the ttl."
             )
         if not 0.01 <= self.poll <= self.ttl:
-            raise ConfigurationError(f"A poll every {self.poll:g} s does not fit a ttl of {self.ttl:g} s.")
+            raise ConfigurationError(
+                f"A poll every {self.poll:g} s does not fit a ttl of {self.ttl:g} s: use 0.01 s to {self.ttl:g} s."
+            )
 
     @classmethod
     def of(cls, settings: Settings) -> Self:

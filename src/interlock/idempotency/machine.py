@@ -190,7 +190,7 @@ def _targets(transitions: Transitions) -> dict[str, str]:
             if targets.setdefault(event, target) != target:
                 raise ConfigurationError(
                     f"The event {event!r} leads to {targets[event]!r} and to {target!r}, so a repetition could not be "
-                    "told from a mistake: give the two events names of their own."
+                    "distinguished from a mistake: give the two events names of their own."
                 )
     return targets
 

@@ -104,7 +104,7 @@ def interval(given: str | Duration) -> float:
     length = duration_of(given)
     if length is None:
         raise ConfigurationError(
-            f"{given!r} is neither an interval nor a cron expression: say it as in '90s', '5m', '1h', or '*/5 * * * *'."
+            f"{given!r} is neither an interval nor a cron expression: write it as '90s', '5m', '1h', or '*/5 * * * *'."
         )
     return length
 

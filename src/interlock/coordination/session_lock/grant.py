@@ -140,7 +140,7 @@ class AsyncSessionGrant:
             return await self._session.run_heartbeats()
         except Exception as error:
             log.exception("session_lock.heartbeat_failed", extra=self._facts())
-            return f"the heartbeat broke: {type(error).__name__}"
+            return f"the heartbeat failed: {type(error).__name__}"
 
     def _lose(self, why: str) -> None:
         if self._why_lost is not None:
