@@ -49,7 +49,7 @@ class LoopThread:
         return self._wait(CoroutineCall(self, coroutine))
 
     def send(self, request: Request[T]) -> T:
-        """The same for a request, at half the cost."""
+        """Wait in the calling thread for a request, at half the cost of a coroutine."""
         self.check_caller()
         return self._wait(RequestCall(self, request))
 

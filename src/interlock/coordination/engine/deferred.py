@@ -105,7 +105,7 @@ class DeferredRequests:
         self._start(self._release(grant, pause))
 
     def delete_old_records(self, prefix: str, older_than: float) -> None:
-        """At most once an hour, or as often as records grow old."""
+        """Delete old records, at most once an hour, or as often as records grow old."""
         if (now := boottime()) >= self._delete_at.get(prefix, 0.0):
             self._delete_at[prefix] = now + min(_SWEEP_EVERY, older_than) * random.uniform(0.5, 1.5)
             self._start(self._delete_old_records(prefix, older_than))
@@ -128,7 +128,7 @@ class DeferredRequests:
         self.release_later(grant)
 
     def _withdrawal_failed(self, request: AcquireRequest, error: Exception) -> None:
-        """The place in the queue lives as long as the subscription, and the lease would be offered to it in vain."""
+        """Try again: the place lives as long as the subscription, and leases would be offered to it in vain."""
         self._observer.database_error(error)
         if isinstance(error, (errors.LockNotAvailable, *UNKNOWN)):
             self._start(self._withdraw_later(request))
@@ -172,7 +172,7 @@ class DeferredRequests:
         self._undelivered.pop(grant.grant_id, None)
 
     def _offer_later(self, name: str) -> None:
-        """The notified waiter may have died, or stopped, at that very moment."""
+        """Offer the lease again after a second: the notified waiter may have died, or stopped, at that very moment."""
         if not self._offered:
             asyncio.get_running_loop().call_later(_OFFER_AGAIN_AFTER, self._offer_again)
         self._offered[name] = boottime() + _OFFER_AGAIN_AFTER

@@ -111,7 +111,7 @@ class Engine:
         return request
 
     def collect(self, request: LeaseRequest[G]) -> G | None:
-        """Return the grant, if the first response grants the lease. None: call `wait`."""
+        """Return the grant, if the response has come and grants the lease. None: call `wait`."""
         return self._acquisitions.collect(request)
 
     def wait(self, request: LeaseRequest[G]) -> Coroutine[Any, Any, G | None]:
@@ -126,7 +126,7 @@ class Engine:
         self._renewals.renew_soon(grant)
 
     def release(self, grant: AsyncGrant) -> Coroutine[Any, Any, bool]:
-        """Return False if the lease was not held any more."""
+        """Release the lease and wait for the answer. Returns False if it was not held any more."""
         return self._releases.release(grant)
 
     def begin_release(self, grant: AsyncGrant) -> Response | None:
@@ -134,7 +134,7 @@ class Engine:
         return self._releases.begin(grant)
 
     def finish_release(self, grant: AsyncGrant, response: Response) -> bool:
-        """Return False if the lease was not held any more."""
+        """Act on the response, which has come. Returns False if the lease was not held any more."""
         return self._releases.finish(grant, response)
 
     def release_unconfirmed(self, grant: AsyncGrant) -> bool:

@@ -36,7 +36,7 @@ class HandOvers:
         await self._batcher.drain()
 
     async def hand_over(self, grant: AsyncGrant) -> bool:
-        """Return False if no process waits for the lease: then it is kept."""
+        """Give the lease to the first waiter. Returns False if there is none: then the lease is kept."""
         while True:
             if not grant.is_handing_over:  # another task may be doing it: both get the same result
                 grant.check()

@@ -35,7 +35,7 @@ class Releases:
         self._unconfirmed: dict[str, Response] = {}
 
     async def release(self, grant: AsyncGrant) -> bool:
-        """Return False if the lease was not held any more."""
+        """Release the lease and wait for the answer. Returns False if it was not held any more."""
         response = self.begin(grant)
         if response is None:
             return False

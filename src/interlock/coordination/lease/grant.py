@@ -110,7 +110,7 @@ class AsyncGrant:
 
     @property
     def lost(self) -> bool:
-        """Also compares the clock, so that the result is right even after the process was stopped for a while.
+        """True if the grant must not be trusted. Compares the clock too, so it is right after the process was stopped.
 
         True in a forked child, because the lease is the parent's. True during a hand-over, until the store has answered
         that no process waits for the lease.

@@ -176,7 +176,7 @@ class Interlock:
     def claim(
         self, connection: Any, scope: str, name: str | None, owner: str, *, timeout: Duration = 0
     ) -> "Claiming | None":
-        """Make a name the owner's, in your own transaction; see `AsyncInterlock.claim`."""
+        """Claim a name for an owner, in your own transaction; see `AsyncInterlock.claim`."""
         return self.claims(scope).claim(connection, name, owner, timeout=timeout)
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "SessionLock":
