@@ -1,4 +1,4 @@
-"""A lease that an operator broke: its holder is told, stops and releases it, and then the next waiter has it."""
+"""A lease that an operator broke: its holder is notified, stops and releases it, and then the next waiter has it."""
 
 import asyncio
 from uuid import uuid4

@@ -47,8 +47,11 @@ async def test_as_many_work_as_there_are_slots_and_no_more(locks: AsyncInterlock
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("semaphore", "waiters are served in order of arrival")
 async def test_no_process_comes_twice_before_a_waiter(url: str) -> None:
-    """Each wants a slot again as soon as it has had one. Who stands still for a second loses its place, and a machine
-    may do that to us now and then; where newcomers are let in first, a quarter of all waits is too long."""
+    """Each process wants a slot again as soon as it has had one.
+
+    A process that is stopped for a second loses its position, which a busy machine may cause now and then; if newcomers
+    were served first, a quarter of all waits would be too long.
+    """
     workers = "abcdef"
     waits: dict[str, Counter[str]] = {}
     worst: Counter[str] = Counter()
@@ -103,7 +106,7 @@ async def test_leaders_follow_one_another(locks: AsyncInterlock, others: AsyncIn
                 terms.append((who, grant.token))
                 if len(terms) == 6:
                     return
-                await queued[rival].wait()  # for us to go
+                await queued[rival].wait()  # until this block may leave
                 queued[rival].clear()
                 leading.discard(who)
 

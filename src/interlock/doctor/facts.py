@@ -20,7 +20,7 @@ class Pooler(StrEnum):
 
 @dataclass(frozen=True)
 class Offset:
-    """How far a server's clock is ahead of this process's, in seconds: `ahead`, give or take `uncertainty`."""
+    """The seconds that a server's clock is ahead of this process's: `ahead`, give or take `uncertainty`."""
 
     ahead: float
     uncertainty: float

@@ -136,7 +136,7 @@ def _has_tls_now(port: int) -> bool:
     try:
         return served_certificate(port) is not None
     except OSError:
-        return True  # it began a handshake; how that goes on is seen when we wait for the certificate
+        return True  # it began a handshake; the later wait for the certificate shows the result
 
 
 def _serves(port: int, expected: bytes) -> bool:

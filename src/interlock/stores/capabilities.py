@@ -1,4 +1,4 @@
-"""What a store can do beside leases. Not every store has all of it: records and listings need more of a database."""
+"""The capabilities of a store beside leases. Not every store has all of them: each needs more of a database."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 

@@ -13,13 +13,13 @@ from interlock.tls.certificate import Certificate, check_pair, names_host
 if TYPE_CHECKING:
     from cryptography import x509
 
-# OpenSSL refuses what is weaker, and a server that has it would not start.
+# OpenSSL refuses weaker ones, and the server would not start with them.
 _SMALLEST_RSA, _SMALLEST_CURVE = 2048, 256
 _DIGESTS = ("sha256", "sha384", "sha512")
 
 
 def checked(certificate: Certificate, host: str) -> Certificate:
-    """The same without anything else that was in the PEM: clients see it. `host` is the host that they connect to.
+    """Returns the certificate without other parts of the PEM, which clients would see. `host` is where they connect.
 
     Raises BadSpec, or TlsUnavailable without the package that reads certificates.
     """
@@ -36,7 +36,7 @@ def checked(certificate: Certificate, host: str) -> Certificate:
     if authorities:
         if not names_host(chain[0], host):
             raise BadSpec(
-                f"The certificate is not for {host}, where clients connect: have one issued that names it too."
+                f"The certificate is not for {host}, where clients connect: have one issued that names that host."
             )
         _check_path(chain, authorities)
         _check_handshake(plain, host)
@@ -56,8 +56,8 @@ def _check_dates(certificate: "x509.Certificate") -> None:
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if not begin <= datetime.now(UTC) <= end:
         raise BadSpec(
-            f"The certificate of {_name(certificate)} counts from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, "
-            "and so not now: have another issued."
+            f"The certificate of {_name(certificate)} is valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} "
+            "UTC, so not now: have another issued."
         )
 
 
@@ -71,7 +71,7 @@ def _check_strength(chain: "Sequence[x509.Certificate]") -> None:
         )
         if not strong or digest is None or digest.name not in _DIGESTS:
             raise BadSpec(
-                f"PostgreSQL's TLS does not take the certificate of {_name(each)}: have one issued for RSA of "
+                f"PostgreSQL's TLS does not accept the certificate of {_name(each)}: have one issued for RSA of "
                 f"{_SMALLEST_RSA} bits or a curve of {_SMALLEST_CURVE}, or more, signed with SHA-256 or better."
             )
 
@@ -89,11 +89,11 @@ def _check_path(chain: "Sequence[x509.Certificate]", authorities: "Sequence[x509
 
 
 def _check_handshake(certificate: Certificate, host: str) -> None:
-    """Whatever else a client looks at, such as what the certificates may be used for: one is asked, in memory."""
+    """A handshake in memory covers all other checks of a client, such as the permitted uses of the certificates."""
     client, server = ssl.create_default_context(cadata=certificate.ca), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
-        with NamedTemporaryFile("w") as file:  # it can be read from files only, and this one only by us
+        with NamedTemporaryFile("w") as file:  # ssl reads it only from files; only this user can read this one
             file.write(certificate.key + certificate.chain)
             file.flush()
             server.load_cert_chain(file.name)
@@ -104,7 +104,7 @@ def _check_handshake(certificate: Certificate, host: str) -> None:
                 side.do_handshake()
     except ssl.SSLError as error:
         why = getattr(error, "verify_message", "") or error.reason or "TLS failed"
-        raise BadSpec(f"Clients would not take the certificate ({why}): have another issued.") from error
+        raise BadSpec(f"Clients would not accept the certificate ({why}): have another issued.") from error
 
 
 def _issued(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:

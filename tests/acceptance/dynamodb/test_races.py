@@ -1,4 +1,4 @@
-"""Many who want the same lease at the same moment: one of them gets it."""
+"""Many concurrent requests for one lease: one of them is granted."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Instances on Kubernetes: on a small API server of ours, and on a real one where there is one."""
+"""Instances on Kubernetes: on the tests' small API server, and on a real one if there is one."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager

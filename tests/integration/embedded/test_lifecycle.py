@@ -175,7 +175,7 @@ Cluster(Path(sys.argv[1]), binaries=replace(binaries, bin_dir=Path(sys.argv[1]).
 
 
 def slow_binaries(place: Path, binaries: Binaries) -> None:
-    """An initdb that says when it begins, and goes on when it is told to."""
+    """An initdb that reports its start, and continues on a signal."""
     place.chmod(0o777)
     for fifo in (place / "begun", place / "go"):
         os.mkfifo(fifo)

@@ -116,7 +116,7 @@ async def test_a_grant_is_answered_after_the_disk_and_other_requests_do_not_wait
     getting = asyncio.create_task(one.acquire([wanted]))
     assert await asyncio.to_thread(waited_for.wait, 10)
 
-    (busy,) = await other.acquire([ask(wait=True)])  # a place in the queue, through the turnstile
+    (busy,) = await other.acquire([ask(wait=True)])  # a place in the queue, through the writer lock
     assert (busy.status, busy.holder) == ("busy", "one")
     assert not getting.done()
     goes_on.set()
@@ -189,7 +189,7 @@ async def test_after_a_failed_sync_a_record_is_read_from_the_disk(file: Path, di
 async def test_after_a_failed_sync_a_users_long_read_is_waited_for(
     file: Path, disk: Disk, mine: sqlite3.Connection
 ) -> None:
-    """Its transaction keeps the log from being begun anew. What needs no disk goes on."""
+    """Its transaction keeps the log from being restarted. Requests that need no disk go on."""
     store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
     first = ask("first")
     (granted,) = await store.acquire([first])

@@ -48,7 +48,7 @@ async def test_the_wait_for_a_users_transaction_is_limited(locks: AsyncInterlock
     assert await locks.lease("other").try_acquire() is None
     with pytest.raises(LockNotAvailable):
         await store_of(locks).renew([grant], 0.1)
-    assert await grant.release() is True  # the store is told later
+    assert await grant.release() is True  # the release reaches the store later
     waiter = asyncio.create_task(locks.lease("feeds").acquire()._acquisition)
     mine.execute("COMMIT")
     await (await waiter).release()

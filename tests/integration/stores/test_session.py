@@ -1,4 +1,4 @@
-"""A session on a real server: its errors are ours, and tasks that share it take turns."""
+"""A session on a real server: it raises Interlock's errors, and tasks that share it take turns."""
 
 import asyncio
 import os

@@ -136,7 +136,7 @@ async def test_a_renewal_in_little_time_gets_past_a_server_that_swallows_everyth
 
 
 async def renewed(store: PostgresLeases, grant: OrphanedGrant, *, times: int) -> RenewAnswer:
-    """Asked for so many times, because the machine may stand still."""
+    """Repeated so many times, because the machine may be slow."""
     while True:
         try:
             return await store.renew([grant], timeout=3)

@@ -1,4 +1,4 @@
-"""Directories that are made on the way to one of ours."""
+"""Directories that are created as parents of a cluster's."""
 
 import os
 import stat

@@ -31,21 +31,21 @@ BAD = {
         replace(GOOD, chain=GOOD.chain[: GOOD.chain.index("-----END CERTIFICATE-----") + 26]),
         "does not lead to the authority",
     ),
-    "over": (AUTHORITY.issue(begin=-2 * HOUR, end=-HOUR), "CN=shop counts from .* and so not now"),
-    "not begun": (AUTHORITY.issue(begin=HOUR, end=2 * HOUR), "and so not now"),
+    "over": (AUTHORITY.issue(begin=-2 * HOUR, end=-HOUR), "CN=shop is valid from .* so not now"),
+    "not begun": (AUTHORITY.issue(begin=HOUR, end=2 * HOUR), "so not now"),
     "another address": (AUTHORITY.issue(addresses=["10.0.0.1"]), "not for 127.0.0.1, where clients connect"),
     "no address": (AUTHORITY.issue(addresses=[]), "not for 127.0.0.1"),
     "a weak key": (
         AUTHORITY.issue(key=WEAK),
-        "does not take the certificate of CN=shop",
+        "does not accept the certificate of CN=shop",
     ),
-    "a weak curve": (AUTHORITY.issue(key=ec.generate_private_key(ec.SECP224R1())), "does not take the certificate"),
+    "a weak curve": (AUTHORITY.issue(key=ec.generate_private_key(ec.SECP224R1())), "does not accept the certificate"),
     "a key of another kind": (
         AUTHORITY.issue(key=OTHER),
-        "does not take the certificate",
+        "does not accept the certificate",
     ),
-    "for clients only": (AUTHORITY.issue(use=ExtendedKeyUsageOID.CLIENT_AUTH), r"would not take .*purpose"),
-    "another digest": (AUTHORITY.issue(digest=hashes.SHA3_256()), "does not take the certificate"),
+    "for clients only": (AUTHORITY.issue(use=ExtendedKeyUsageOID.CLIENT_AUTH), r"would not accept .*purpose"),
+    "another digest": (AUTHORITY.issue(digest=hashes.SHA3_256()), "does not accept the certificate"),
 }
 
 

@@ -31,7 +31,7 @@ class DynamoOperations(DynamoStore):
             return None
         return seen if await self._break(seen, f"{rows.BROKEN}{uuid4()}", immediate, reason, by) else None
 
-    async def _break(self, seen: Row, nobody: str, immediate: bool, reason: str | None, by: str) -> bool:
+    async def _break(self, seen: Row, broken_owner: str, immediate: bool, reason: str | None, by: str) -> bool:
         assert self._table is not None
         now = self.wall_clock()
         expression = rows.FREED if immediate else rows.TAKEN
@@ -41,7 +41,7 @@ class DynamoOperations(DynamoStore):
             ":by": {"S": by},
             ":at": rows.shown(now),
             ":reason": {"S": reason or ""},
-            **({":ttl": rows.deleted_at(now, seen.ttl)} if immediate else {":nobody": {"S": nobody}}),
+            **({":ttl": rows.deleted_at(now, seen.ttl)} if immediate else {":broken_owner": {"S": broken_owner}}),
         }
         ends_at = boottime() + self.timeout
         try:
@@ -58,7 +58,7 @@ class DynamoOperations(DynamoStore):
         except ConditionFailed:  # the item has changed; or this request changed it, and its answer was lost
             found = await self._read(seen.name, ends_at)
             return found is not None and (
-                found.owner_id == nobody
+                found.owner_id == broken_owner
                 or (found.owner_id is None and found.token == seen.token and found.last_owner_id == seen.owner_id)
             )
         return True

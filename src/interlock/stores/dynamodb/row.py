@@ -34,7 +34,10 @@ END_BROKEN = "SET #last_owner_id = #owner_id, #ttl = :ttl REMOVE #owner_id, #exp
 IS_BROKEN = "#last_owner_id = :owner_id AND #fence = :token AND begins_with(#owner_id, :broken)"
 
 SEEN = "#owner_id = :seen_owner AND #fence = :seen_fence"
-TAKEN = "SET #last_owner_id = #owner_id, #owner_id = :nobody, #broken_by = :by, #broken_at = :at, #broken_why = :reason"
+TAKEN = (
+    "SET #last_owner_id = #owner_id, #owner_id = :broken_owner, "
+    "#broken_by = :by, #broken_at = :at, #broken_why = :reason"
+)
 FREED = (
     "SET #last_owner_id = #owner_id, #ttl = :ttl, #broken_by = :by, #broken_at = :at, #broken_why = :reason "
     "REMOVE #owner_id, #expires_at, #listing"
