@@ -1,14 +1,19 @@
 """Throttling, errors, time-outs and lost answers: injected between client and engine."""
 
+import asyncio
 from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 
 from interlock import errors
+from interlock.clock import boottime
+from interlock.stores.dynamodb.address import parsed
+from interlock.stores.dynamodb.client import Client
 from support.dynamodb import fresh_table, table_url
 from support.dynamodb_stores import replicas
 from support.http_faults import Fault, Faults, faulty
+from support.lease_engine import until
 
 
 @pytest.fixture
@@ -178,3 +183,20 @@ async def test_botocore_neither_waits_nor_tries_on_its_own(url: str, faults: Fau
         config = (await replica.client._connected()).meta.config
         assert config.retries["total_max_attempts"] == 1
         assert max(config.connect_timeout, config.read_timeout) <= 2
+
+
+async def test_a_request_under_way_does_not_open_a_closed_client_again(url: str, faults: Faults) -> None:
+    """The connections that it opened would never be closed."""
+    address = parsed(url)
+    client = Client(address)
+    await client.call("describe_table", boottime() + 30, TableName=address.table)
+    faults.choose = lambda operation, _: "hang"
+    call = asyncio.create_task(client.call("describe_table", boottime() + 30, TableName=address.table))
+    await until(lambda: "hang" in faults.of("DescribeTable"))
+    await client.close()
+    with pytest.raises(errors.DatabaseUnreachable):
+        await call
+    assert not client.is_open
+    with pytest.raises(errors.ConfigurationError, match="was closed"):
+        await client.call("describe_table", boottime() + 30, TableName=address.table)
+    assert not client.is_open

@@ -19,6 +19,7 @@ from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
+from interlock import errors
 from interlock.clock import boottime
 from interlock.logs import events
 from interlock.stores.dynamodb.address import TableAddress
@@ -38,6 +39,7 @@ class Client:
         self.address = address
         self._stack = AsyncExitStack()
         self._client: Any = None
+        self._is_closed = False
         self._opening = asyncio.Lock()
         self._active_calls = 0
         self._used_at = boottime()
@@ -71,17 +73,20 @@ class Client:
                 if failure.in_doubt:
                     doubt = failure.error
                 until_next = random.uniform(0.0, pause)
-                if (
-                    boottime() + until_next + _SHORTEST_ATTEMPT > ends_at
-                ):  # the outcome of a request that is cut off is unknown
+                # No attempt that would be cut off: its outcome would be unknown.
+                if self._is_closed or boottime() + until_next + _SHORTEST_ATTEMPT > ends_at:
                     raise (doubt or failure.error) from error
                 log.debug("dynamodb.asked_again", extra={"operation": operation, "why": str(failure.error)})
             await asyncio.sleep(until_next)
+            if self._is_closed:
+                raise doubt or failure.error
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _connected(self) -> Any:
         if self._client is None:
             async with self._opening:
+                if self._is_closed:
+                    raise errors.ConfigurationError("This Interlock was closed: open it again.")
                 if self._client is None:
                     self._client = await self._open()
         return self._client
@@ -112,9 +117,14 @@ class Client:
 
     async def close_idle(self, idle_for: float) -> None:
         if not self._active_calls and self._used_at + idle_for <= boottime():
-            await self.close()
+            await self._disconnect()
 
     async def close(self) -> None:
+        """Close for good. A request that is under way fails, and does not open connections again."""
+        self._is_closed = True
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
         async with self._opening:
             self._client = None
             stack, self._stack = self._stack, AsyncExitStack()
