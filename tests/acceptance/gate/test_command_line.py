@@ -94,7 +94,7 @@ def test_status_shows_the_migrator_and_afterwards_the_result(interlock_url: str)
     assert [(gate["state"], gate["outcome"]) for gate in after] == [("free", "done")]
 
 
-def test_status_on_a_database_without_interlock_says_so(database_url: str) -> None:
+def test_status_on_a_database_without_interlock_is_empty(database_url: str) -> None:
     done = interlock("gate", "status", url=database_url)
     assert (done.returncode, done.stdout) == (0, "No gate was used in this database.\n")
 

@@ -322,7 +322,7 @@ async def test_a_step_that_has_happened_is_recorded_even_if_the_ledger_is_locked
             assert await passage.step("create index", effect) == "done"
 
 
-def test_without_an_event_loop_a_passage_that_was_left_says_so(interlock_url: str) -> None:
+def test_without_an_event_loop_a_finished_passage_raises(interlock_url: str) -> None:
     with Gate("shop", url=interlock_url) as passage:
         pass
     with pytest.raises(errors.ConfigurationError, match="closed"):

@@ -160,7 +160,7 @@ MUTANTS = [
            "abandon_many_v1", "pg_advisory_xact_lock(1229737036, q.bucket)", "q.bucket",
            arguments={"function": "offer_v1", "before": "RETURN QUERY"}),
     Mutant("breaking without the queue's lock",
-           ("wake_ups", "test_a_waiter_that_arrives_while_a_lease_is_broken_is_told_to_ask_again"), "break_v1",
+           ("wake_ups", "test_a_waiter_that_arrives_while_a_lease_is_broken_gets_changing"), "break_v1",
            QUEUE.format("lease_name"), "'no lock'"),
     Mutant("every waiter before the first taken for dead",
            ("wake_ups", "test_an_earlier_arrival_that_commits_late_keeps_its_position"),

@@ -22,7 +22,7 @@ def has_been_notified(url: str, listening: Client, answer: Answer) -> bool:
     return answer.status == "granted" or was_told
 
 
-def test_a_waiter_that_arrives_during_a_release_is_told_to_ask_again(
+def test_a_waiter_that_arrives_during_a_release_gets_changing(
     interlock_url: str, first: Client, second: Client, listening: Client
 ) -> None:
     held = first.acquire("feeds")
@@ -106,7 +106,7 @@ def test_a_waiter_that_arrives_while_a_notification_is_passed_on_is_not_taken_fo
     assert has_been_notified(interlock_url, listening, settled(third, comer))
 
 
-def test_a_waiter_that_arrives_while_a_lease_is_broken_is_told_to_ask_again(
+def test_a_waiter_that_arrives_while_a_lease_is_broken_gets_changing(
     interlock_url: str, first: Client, second: Client, third: Client, listening: Client
 ) -> None:
     first.acquire("feeds")

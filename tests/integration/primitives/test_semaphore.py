@@ -19,7 +19,7 @@ HELD = "SELECT name FROM interlock.held_v1('openai##slot/')"
 
 @pytest.fixture(autouse=True)
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No polls: a waiter is notified, or waits for ever."""
+    """No polls: a waiter is notified, or waits without end."""
     monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
 
 
