@@ -91,7 +91,7 @@ async def test_a_host_that_does_not_exist_is_not_reached() -> None:
 async def test_a_socket_that_does_not_exist_is_not_reached() -> None:
     directory = quote("/tmp/no-such-directory", safe="")
     said = await refused(f"postgresql://web:{SECRET}@{directory}/shop", errors.DatabaseUnreachable)
-    assert "/tmp/no-such-directory" in said
+    assert directory in said
 
 
 @pytest.mark.parametrize(
