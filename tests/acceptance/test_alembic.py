@@ -159,14 +159,14 @@ def test_upgrade_downgrade_and_stamp_behave_as_without_a_gate(project: Project) 
 
 
 def test_sql_needs_no_database(tmp_path: Path) -> None:
-    project = Project(tmp_path, "postgresql://nobody@127.0.0.1:1/nowhere")
+    project = Project(tmp_path, "postgresql://user@127.0.0.1:1/nowhere")
     project.revision("r1", None)
     status, output = project.run("upgrade", "head", "--sql")
     assert (status, "INSERT INTO log" in output) == (0, True)
 
 
 def test_a_database_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
-    project = Project(tmp_path, "postgresql://nobody:hidden@127.0.0.1:1/nowhere")
+    project = Project(tmp_path, "postgresql://user:hidden@127.0.0.1:1/nowhere")
     project.revision("r1", None)
     status, output = project.run("upgrade", "head")
     assert (status, output.count("\n"), "hidden" in output) == (69, 1, False), output

@@ -29,7 +29,7 @@ _DYNALITE = "dynalite@4.0.0"
 _PATIENCE = 30.0
 
 CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "nobody",
+    "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "nothing",
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,

@@ -169,7 +169,7 @@ def _taken_away(seen: Iterable[Event], holdings: defaultdict[str, list[Holding]]
             begun = [holding for holding in begun if holding.end >= look.at]
             for holding in begun:
                 if look.until <= holding.end and holding.grant_id != look.grant_id:
-                    row = look.grant_id or "nobody"
+                    row = look.grant_id or "no holder"
                     yield Violation("grant taken away", name, f"{holding}, and at {look.at:.6f} the row said {row}")
 
 

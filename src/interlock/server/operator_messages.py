@@ -32,7 +32,7 @@ def still_running_message(instances: Sequence[str]) -> str:
 
 
 def _hints(settings: Settings) -> list[str]:
-    """How commands and programs in another terminal find the database."""
+    """The lines about finding the database from another terminal, for commands and for programs."""
     if settings.database_url:
         return ["Other commands find it by --database or INTERLOCK_DATABASE_URL."]
     if directory := _data_dir_flag(settings):

@@ -80,7 +80,7 @@ async def test_the_locks_are_open_while_the_application_lives(locks: AsyncInterl
 
 
 async def test_an_application_does_not_start_without_its_database() -> None:
-    app = FastAPI(lifespan=with_interlock(AsyncInterlock("postgresql://nobody@127.0.0.1:1/none")))
+    app = FastAPI(lifespan=with_interlock(AsyncInterlock("postgresql://user@127.0.0.1:1/none")))
     with pytest.raises(errors.DatabaseUnreachable):
         async with app.router.lifespan_context(app):
             pass

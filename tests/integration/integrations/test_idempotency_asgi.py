@@ -432,7 +432,7 @@ async def test_an_answer_that_cannot_be_recorded_is_sent_all_the_same(
 
 
 async def test_no_request_runs_while_the_database_does_not_answer(shop: Shop) -> None:
-    async with AsyncExitless("postgresql://nobody@127.0.0.1:1/none") as locks:
+    async with AsyncExitless("postgresql://user@127.0.0.1:1/none") as locks:
         exchange = await ask(once(shop, locks))
     assert (exchange.status, exchange.problem) == (503, "idempotency_unavailable")
     assert shop.calls == 0

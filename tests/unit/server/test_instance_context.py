@@ -17,7 +17,7 @@ RFC2136 = "rfc2136://127.0.0.1/db.example.com?key=interlock&secret-env=NOBODY"
 def test_external_dns_gets_the_name_unless_interlock_publishes_it(tmp_path: Path, dns: str, told: bool) -> None:
     settings = Settings(data_dir=tmp_path, drivers="kubernetes", driver="kubernetes", dns=dns)
 
-    driver = instance_context(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
+    driver = instance_context(settings, Transactions("postgresql://user@localhost:1/nothing", "instances")).driver(
         "kubernetes"
     )
 
