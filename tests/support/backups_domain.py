@@ -145,7 +145,7 @@ def samples(
             "making",
             _count("state = 'failed' AND error_code = 'trouble'"),
             "backup failed",
-            value=lambda key: Transition(task(key), "fail", failed=failed),
+            value=lambda key: Transition(task(key), "fail", failure=failed),
         ),
         "backups.retain": step("made", _count("state = 'deleting'"), older=1),
     }

@@ -137,7 +137,7 @@ class Effects(Generic[R]):
 
     async def _transition(self, attempt: Attempt, transition: Transition) -> None:
         """A repetition changes nothing: it finds that no work goes on, or that the state is written already."""
-        at, failed, columns = attempt.at, transition.failed, dict[str, Any]()
+        at, failure, columns = attempt.at, transition.failure, dict[str, Any]()
         async with self.owned(attempt, transition.task) as (connection, record):
             if not record.working:
                 return
@@ -151,10 +151,14 @@ class Effects(Generic[R]):
                 await self._records.apply_event(connection, record, transition.event, **columns)
                 columns = {}
             if transition.ends:
-                columns |= {"working": False, "error": failed and failed.message, "error_code": failed and failed.code}
+                columns |= {
+                    "working": False,
+                    "error": failure and failure.message,
+                    "error_code": failure and failure.code,
+                }
             await self._records.change(connection, record.id, at, **columns)
-            kind = transition.event or ("failed" if failed else "done")
-            await self.note(connection, attempt, transition.task, kind, failed.message if failed else "")
+            kind = transition.event or ("failed" if failure else "done")
+            await self.note(connection, attempt, transition.task, kind, failure.message if failure else "")
 
     def _target(self, record: R, event: str) -> str:
         machine = self._records.machine

@@ -68,4 +68,4 @@ class Transition:
     event: str | None
     ends: bool = True
     gone: bool = False
-    failed: Failure | None = None
+    failure: Failure | None = None

@@ -90,10 +90,8 @@ class EngineRenewal:
         log.info("orchestration.engine_renewed")
 
     async def _create(self) -> DuroxideEngine:
-        connections, created_at = (
-            self._database.connections,
-            boottime(),
-        )  # read first, so that a change in between counts
+        # These are read first, so that a change during the creation counts as one.
+        connections, created_at = self._database.connections, boottime()
         engine = await self._make()
         self._known_connections, self._created_at = connections, created_at
         return engine

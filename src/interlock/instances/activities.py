@@ -190,7 +190,7 @@ class InstanceActivities(Effects[InstanceRecord]):
         columns: dict[str, Any] = {} if transition.event is None else {"watcher": None, "health": "unknown"}
         if transition.event == "come_up":
             watcher = f"{transition.task.orchestration}:health"
-            columns = {"watcher": watcher, "health": "unknown" if transition.failed else "healthy"}
+            columns = {"watcher": watcher, "health": "unknown" if transition.failure else "healthy"}
             await record(
                 connection, self._context.schema, self._health.watch, watcher, WatchHealth(instance.id, watcher)
             )

@@ -76,14 +76,14 @@ class InstanceLifecycle:
         """Remove everything of an instance that could not be created."""
         if await run.call(self._activities.read_state, task) != "creating":
             return
-        failed = await run.call(self._activities.read_failure, task)
+        failure = await run.call(self._activities.read_failure, task)
         try:
             await self._remove(run, task)
         except DurableError as error:
-            both = Failure(failed.code, f"{failed.message} It could not be undone, so delete it: {error}")
-            await run.call(self._activities.transition, Transition(task, "fail", failed=both))
+            both = Failure(failure.code, f"{failure.message} It could not be undone, so delete it: {error}")
+            await run.call(self._activities.transition, Transition(task, "fail", failure=both))
         else:
-            await run.call(self._activities.transition, Transition(task, "fail", gone=True, failed=failed))
+            await run.call(self._activities.transition, Transition(task, "fail", gone=True, failure=failure))
 
     async def _delete(self, run: Run, task: Task) -> None:
         await self._activities.wait_for_predecessor(run, task)
@@ -98,8 +98,8 @@ class InstanceLifecycle:
     async def _give_up(self, run: Run, task: Task) -> None:
         """An instance that could not be removed keeps its names, and can be deleted again."""
         if await run.call(self._activities.read_state, task) == "deleting":
-            failed = await run.call(self._activities.read_failure, task)
-            await run.call(self._activities.transition, Transition(task, "fail", failed=failed))
+            failure = await run.call(self._activities.read_failure, task)
+            await run.call(self._activities.transition, Transition(task, "fail", failure=failure))
 
     async def _stop(self, run: Run, task: Task) -> None:
         await self._go_down(run, task)
@@ -134,7 +134,7 @@ class InstanceLifecycle:
         state = await run.call(self._activities.read_state, task)
         observed = await run.call(self._activities.observe, task)
         if observed.state == "absent":
-            await run.call(self._activities.transition, Transition(task, "fail", failed=VANISHED))
+            await run.call(self._activities.transition, Transition(task, "fail", failure=VANISHED))
         elif state == "running" and observed.state in ("stopped", "broken"):
             await run.call(self._activities.transition, Transition(task, "restart", ends=False))
             await self._restart(run, task)
@@ -162,8 +162,8 @@ class InstanceLifecycle:
             observed = await self._wait_until_settled(run, task)
             up: dict[Observed, Event] = {"running": "come_up", "starting": "come_up", "absent": "fail"}
             event = up.get(observed.state, "go_down")
-        failed = await run.call(self._activities.read_failure, task)
-        await run.call(self._activities.transition, Transition(task, event, failed=failed))
+        failure = await run.call(self._activities.read_failure, task)
+        await run.call(self._activities.transition, Transition(task, event, failure=failure))
 
     async def _wait_until_settled(self, run: Run, task: Task) -> ObservedState:
         """Wait until the instance is neither starting nor stopping. The time is limited, as no other work can start."""

@@ -87,7 +87,7 @@ class ThingWork:
     async def _settle(self, run: Run, task: Task) -> None:
         if await run.call(self.do.read_state, task) is not None:
             failed = await run.call(self.do.read_failure, task)
-            await run.call(self.do.transition, Transition(task, "fail", failed=failed))
+            await run.call(self.do.transition, Transition(task, "fail", failure=failed))
 
 
 @dataclass

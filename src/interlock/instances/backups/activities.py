@@ -154,7 +154,7 @@ class BackupActivities(Effects[BackupRecord]):
     ) -> Mapping[str, Any]:
         """Note the transition in the history of the backup's instance too."""
         kind = _INSTANCE_EVENTS.get(transition.event or "", "backup not verified")
-        said = f"{record.id} {transition.failed.message if transition.failed else ''}".strip()
+        said = f"{record.id} {transition.failure.message if transition.failure else ''}".strip()
         await self._note_on_instance(connection, attempt, transition.task, record, kind, said)
         return {}
 

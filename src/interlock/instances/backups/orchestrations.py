@@ -45,13 +45,13 @@ class BackupLifecycle:
         """Remove the files of a backup that could not be made. If that fails, `sweep` removes them later."""
         if await run.call(self._activities.read_state, task) != "making":
             return
-        failed = await run.call(self._activities.read_failure, task)
+        failure = await run.call(self._activities.read_failure, task)
         try:
             await run.call(self._activities.clear_away, task)
         except DurableError as error:
-            message = f"{failed.message} Its files could not be removed yet: {error}"
-            failed = replace(failed, message=message)
-        await run.call(self._activities.transition, Transition(task, "fail", failed=failed))
+            message = f"{failure.message} Its files could not be removed yet: {error}"
+            failure = replace(failure, message=message)
+        await run.call(self._activities.transition, Transition(task, "fail", failure=failure))
 
     async def _verify(self, run: Run, task: Task) -> None:
         await self._wait_for_slot(run, task)
@@ -60,9 +60,9 @@ class BackupLifecycle:
     async def _leave(self, run: Run, task: Task) -> None:
         """Mark a damaged backup as failed. If the check itself was not possible, the backup keeps its state."""
         if await run.call(self._activities.read_state, task) == "made":
-            failed = await run.call(self._activities.read_failure, task)
-            event: Event | None = "fail" if failed.code == BackupDamaged.code else None
-            await run.call(self._activities.transition, Transition(task, event, failed=failed))
+            failure = await run.call(self._activities.read_failure, task)
+            event: Event | None = "fail" if failure.code == BackupDamaged.code else None
+            await run.call(self._activities.transition, Transition(task, event, failure=failure))
 
     async def _delete(self, run: Run, task: Task) -> None:
         await self._activities.wait_for_predecessor(run, task)
@@ -72,8 +72,8 @@ class BackupLifecycle:
     async def _give_up(self, run: Run, task: Task) -> None:
         """A backup that could not be removed can be deleted again."""
         if await run.call(self._activities.read_state, task) == "deleting":
-            failed = await run.call(self._activities.read_failure, task)
-            await run.call(self._activities.transition, Transition(task, "fail", failed=failed))
+            failure = await run.call(self._activities.read_failure, task)
+            await run.call(self._activities.transition, Transition(task, "fail", failure=failure))
 
     async def _wait_for_slot(self, run: Run, task: Task) -> None:
         await wait_until(
