@@ -1,4 +1,4 @@
-"""The file and what stands beside it: made, moved, taken away, met after a restart of the machine."""
+"""The file and the directory beside it: created, moved, removed, and read after a restart of the machine."""
 
 import asyncio
 import shutil
