@@ -4,7 +4,7 @@
 
     driver = LocalDriver(Path("/var/lib/interlock/instances"))
     await driver.provision(Spec(id="4f1d…", name="shop"))
-    await driver.look("4f1d…")
+    await driver.observe("4f1d…")
 
 Any number of drivers, in any number of processes, may serve one directory.
 """
