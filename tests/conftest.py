@@ -1,5 +1,6 @@
 """Fixtures for all tests. Each test gets its own database; nothing has to be installed before."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    os.environ.setdefault("INTERLOCK_DATA_DIR", "/nonexistent/interlock")  # no `interlock up` of this machine
     loops.choose()
     signals.restore_defaults()
 

@@ -132,7 +132,6 @@ def test_a_url_from_the_environment(interlock_url: str, monkeypatch: pytest.Monk
     with Interlock() as locks, locks.lease("feeds"):
         pass
     monkeypatch.delenv("INTERLOCK_DATABASE_URL")
-    monkeypatch.setenv("INTERLOCK_DATA_DIR", "/nonexistent")  # where no `interlock up` runs
     with pytest.raises(ConfigurationError, match="INTERLOCK_DATABASE_URL"), Interlock():
         pass
 
