@@ -14,7 +14,7 @@ from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
 from interlock.dns import Dns, NoDns
 from interlock.instances.backups.model import BackupSettings
-from interlock.instances.context import InstanceContext, Timing
+from interlock.instances.context import InstanceContext, InstanceTiming
 from interlock.instances.drivers.port import Driver
 from interlock.keys.records import new_key
 from interlock.schema import State
@@ -79,7 +79,7 @@ class Api:
 
 @asynccontextmanager
 async def working_api(
-    url: str, data_dir: Path, driver: Driver, *, dns: Dns | None = None, timing: Timing = QUICK
+    url: str, data_dir: Path, driver: Driver, *, dns: Dns | None = None, timing: InstanceTiming = QUICK
 ) -> AsyncIterator[Api]:
     """The API of a replica that carries out requests."""
 

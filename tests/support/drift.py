@@ -10,7 +10,7 @@ from typing import Any
 from interlock.coordination.root import AsyncInterlock
 from interlock.instances.drivers.port import Driver, Observation
 from interlock.instances.orchestrations import InstanceLifecycle
-from interlock.instances.upkeep.findings import DriftFinding
+from interlock.instances.upkeep.findings import Finding
 from interlock.instances.upkeep.schedule import Upkeep, UpkeepSchedule
 from support.instances import Plane
 from support.paper_driver import PaperDriver
@@ -34,14 +34,14 @@ class Watch:
         await self.upkeep.check_drift_now(PATIENCE)
         return [(one.kind, one.instance) for one in await self.open()]
 
-    async def open(self) -> list[DriftFinding]:
-        found: list[DriftFinding] = await self._plane.ask(self.upkeep.repairs.findings.page)
+    async def open(self) -> list[Finding]:
+        found: list[Finding] = await self._plane.ask(self.upkeep.repairs.findings.page)
         return found
 
     async def repair(self) -> str:
         """Repair the only open finding. Returns the orchestration."""
         [finding] = await self.open()
-        repaired: DriftFinding = await self._plane.ask(self.upkeep.repairs.repair, finding.id)
+        repaired: Finding = await self._plane.ask(self.upkeep.repairs.repair, finding.id)
         assert repaired.repair
         return repaired.repair
 

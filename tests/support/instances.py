@@ -17,15 +17,15 @@ from interlock.errors import OrchestrationEnded
 from interlock.instances.backups.model import BackupSettings
 from interlock.instances.backups.records import BackupRecord
 from interlock.instances.backups.requests import Backups
-from interlock.instances.context import InstanceContext, Timing
+from interlock.instances.context import InstanceContext, InstanceTiming
 from interlock.instances.drivers.port import Driver
 from interlock.instances.orchestrations import InstanceLifecycle
-from interlock.instances.records import HealthCheck, InstanceRecord
+from interlock.instances.records import HealthCheckRecord, InstanceRecord
 from interlock.instances.requests import Instances
 from support.postgres import execute
 from support.waiting import eventually
 
-QUICK = Timing(timeout=60, check_every=0.2, unhealthy_after=2, retry=Retry(attempts=3, first=0.05, longest=0.1))
+QUICK = InstanceTiming(timeout=60, check_every=0.2, unhealthy_after=2, retry=Retry(attempts=3, first=0.05, longest=0.1))
 
 
 @dataclass
@@ -59,8 +59,8 @@ class Plane:
         found: list[RecordEvent] = await self.ask(self.instances.records.events.list, id)
         return found
 
-    async def checks(self, id: str) -> list[HealthCheck]:  # noqa: A002
-        found: list[HealthCheck] = await self.ask(self.instances.records.checks, id)
+    async def checks(self, id: str) -> list[HealthCheckRecord]:  # noqa: A002
+        found: list[HealthCheckRecord] = await self.ask(self.instances.records.checks, id)
         return found
 
     async def told(self, verb: Callable[..., Awaitable[InstanceRecord]], *args: Any) -> InstanceRecord:
@@ -96,7 +96,12 @@ class Plane:
 
 @asynccontextmanager
 async def control_plane(
-    url: str, driver: Driver, *, dns: Dns | None = None, timing: Timing = QUICK, backups: BackupSettings | None = None
+    url: str,
+    driver: Driver,
+    *,
+    dns: Dns | None = None,
+    timing: InstanceTiming = QUICK,
+    backups: BackupSettings | None = None,
 ) -> AsyncIterator[Plane]:
     transactions = Transactions(url, "instances")
     context = InstanceContext(transactions, "interlock", {driver.name: driver}, dns or NoDns(), timing, backups)

@@ -17,7 +17,7 @@ import psycopg
 from interlock.aggregate.record import Task, Transition
 from interlock.aggregate.transactions import Transactions
 from interlock.durable.declarations import Retry
-from interlock.instances.context import InstanceContext, Timing
+from interlock.instances.context import InstanceContext, InstanceTiming
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver, Spec
 from interlock.instances.orchestrations import InstanceLifecycle
@@ -82,7 +82,7 @@ class Drivers(dict[str, Driver]):
         return real() if name == "local" else PaperDriver(url, real)
 
 
-TIMING = Timing(timeout=60, check_every=0.05, retry=Retry(attempts=20, first=0.2, longest=2))
+TIMING = InstanceTiming(timeout=60, check_every=0.05, retry=Retry(attempts=20, first=0.2, longest=2))
 lifecycle = InstanceLifecycle(InstanceContext(Fleeting(), "interlock", Drivers(), PaperDns(url), TIMING, Kept()))
 parts = lifecycle.parts
 
@@ -235,8 +235,8 @@ INSTANCES = Domain(
         "instances.observe": _step("creating", NOTHING),
         "instances.probe": _step("creating", _count("interlock.instance", "port IS NOT NULL"), "answered"),
         "instances.publish": _step("creating", _count("published"), "published"),
-        "instances.start": _step("starting", _count("paper", "state = 'running'"), "told to start"),
-        "instances.stop": _step("stopping", _count("paper", "state = 'stopped'"), "told to stop"),
+        "instances.start": _step("starting", _count("paper", "state = 'running'"), "starting"),
+        "instances.stop": _step("stopping", _count("paper", "state = 'stopped'"), "stopping"),
         "instances.reset_password": _step("running", _count("paper", "resets > 0"), "password reset"),
         "instances.set_parameters": _step(
             "running",
@@ -253,7 +253,7 @@ INSTANCES = Domain(
         ),
         "instances.restore": Sample(effects=NOTHING, events=_event("restored"), **_restored("running")),
         "instances.withdraw": _step("deleting", "SELECT 1 - (" + _count("published") + ")", "withdrawn"),
-        "instances.remove": _step("deleting", "SELECT 1 - (" + _count("paper") + ")", "told to go"),
+        "instances.remove": _step("deleting", "SELECT 1 - (" + _count("paper") + ")", "removing"),
         "instances.leave_behind": _step("deleting", "SELECT 1 - (" + _count("published") + ")", "left behind"),
         "instances.transition": _step(
             "creating",
@@ -266,7 +266,7 @@ INSTANCES = Domain(
         "instances.read_failure": _step("creating", NOTHING),
         "instances.has_ended": _step("deleting", NOTHING, value=lambda key: Task(instance_of(key), key, after="gone")),
         "instances.delete_orphan": Sample(
-            orphan, "SELECT 1 - (" + _count("paper") + ")", _event("orphan told to go"), prepare=orphaned
+            orphan, "SELECT 1 - (" + _count("paper") + ")", _event("removing orphan"), prepare=orphaned
         ),
         "instances.observe_orphan": Sample(orphan, NOTHING, NOTHING, prepare=orphaned),
         "instances.check_health": _step(

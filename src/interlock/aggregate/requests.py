@@ -130,7 +130,7 @@ class Requests(Generic[R]):
         await requests.cancel(connection, self.records.schema, record.orchestration, "that was requested")
         at = await self.records.clock(connection)
         await self.records.events.note(
-            connection, id, "cancel asked for", at, actor=by, orchestration=record.orchestration
+            connection, id, "cancel requested", at, actor=by, orchestration=record.orchestration
         )
         return record
 
@@ -173,7 +173,7 @@ class Requests(Generic[R]):
         by: str,
         at: Any,
     ) -> R:
-        kind, work = f"{_verb(orchestration)} asked for", task.orchestration
+        kind, work = f"{_verb(orchestration)} requested", task.orchestration
         await self.records.events.note(connection, id, kind, at, actor=by, orchestration=work)
         await requests.record(connection, self.records.schema, orchestration, work, replace(task, record=id))
         return await self.records.read(connection, id)

@@ -10,7 +10,7 @@ import click
 from interlock.cli.settings import run
 
 if TYPE_CHECKING:
-    from interlock.commands import SupervisorProcess
+    from interlock.supervision import SupervisorProcess
 
 
 class CommandAfterDashes(click.Command):
@@ -49,7 +49,7 @@ class CommandAfterDashes(click.Command):
 
 def started_supervisor() -> "SupervisorProcess":
     """A supervisor for the command, to be entered first: it starts while this process still loads and connects."""
-    from interlock.commands import SupervisorProcess
+    from interlock.supervision import SupervisorProcess
 
     return SupervisorProcess()
 

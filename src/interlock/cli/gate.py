@@ -106,7 +106,7 @@ def run_(
 @json_option
 def status(as_json: bool, **flags: Any) -> None:
     """Show for each gate the migration that runs: by which replica, since when, at which step, and the waiters."""
-    from interlock.cli.gate_status import gate_as_json, gate_as_text
+    from interlock.cli.gate_presentation import gate_as_json, gate_as_text
     from interlock.gate.status import read_gates
 
     async def work(session: "Session", settings: "Settings") -> "list[GateStatus]":
@@ -164,7 +164,7 @@ def report(text: str, **flags: Any) -> None:
 @json_option
 def steps(name: str | None, as_json: bool, **flags: Any) -> None:
     """Show the ledger of steps on targets outside the database."""
-    from interlock.cli.gate_status import steps_as_table
+    from interlock.cli.gate_presentation import steps_as_table
     from interlock.gate.progress import gate_queries
     from interlock.gate.status import find_gate
 

@@ -33,7 +33,7 @@ def list_(prefix: str, all_names: bool, held: bool, waited: bool, as_json: bool,
 
     Without PREFIX, names that Interlock made for itself are left out: they contain ##, or begin with interlock:.
     """
-    from interlock.cli.lease_status import lease_as_json, leases_as_table
+    from interlock.cli.lease_presentation import lease_as_json, leases_as_table
     from interlock.coordination.lease.name import is_internal
 
     async def work(operator: "LeaseOperator") -> "list[LeaseStatus]":
@@ -58,7 +58,7 @@ def show(name: str, as_json: bool, **flags: Any) -> None:
 
     Exits with 1 if no lease of that name was used.
     """
-    from interlock.cli.lease_status import details_as_json, lease_as_text
+    from interlock.cli.lease_presentation import details_as_json, lease_as_text
 
     async def work(operator: "LeaseOperator") -> "LeaseDetails":
         return await _found(operator, name)
@@ -72,7 +72,7 @@ def show(name: str, as_json: bool, **flags: Any) -> None:
 @database_options
 def waits(as_json: bool, **flags: Any) -> None:
     """Show which process waits for which, and processes that wait in a circle."""
-    from interlock.cli.lease_status import waits_as_json, waits_as_text
+    from interlock.cli.lease_presentation import waits_as_json, waits_as_text
 
     async def work(operator: "LeaseOperator") -> "list[Wait]":
         return await operator.waits()
@@ -98,7 +98,7 @@ def break_(
     released it, at the latest when the holder's ttl is over, or at once with --now. Leaves a row in
     interlock.lease_intervention. Exits with 1 if the lease is not held.
     """
-    from interlock.cli.lease_status import broken_as_json, broken_as_text, lease_as_text
+    from interlock.cli.lease_presentation import broken_as_json, broken_as_text, lease_as_text
 
     if not yes:
         require_terminal(f"break the lease {name!r}")

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from interlock import errors
-from interlock.commands import CommandResult, SignalForwarder, run_under, status_of
 from interlock.gate.gate import AsyncGate
 from interlock.gate.passage import AsyncPassage
 from interlock.gate.schema_version import Verdict
 from interlock.gate.times import Timing
 from interlock.logs import events
+from interlock.supervision import CommandResult, SignalForwarder, run_under, status_of
 
 log = events(__name__)
 

@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from interlock import config, embedded, errors, schema
-from interlock.body import Body
+from interlock.block_body import Body
 from interlock.bridge import RunBlocking, in_thread
 from interlock.gate import predecessor
 from interlock.gate.held_lock import HeldLock

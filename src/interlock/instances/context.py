@@ -12,7 +12,7 @@ from interlock.instances.drivers.port import Driver
 
 
 @dataclass(frozen=True)
-class Timing:
+class InstanceTiming:
     """Durations in seconds. A requested state has to be observed within `timeout`."""
 
     timeout: float = 600.0
@@ -33,7 +33,7 @@ class InstanceContext:
     schema: str
     drivers: Mapping[str, Driver]
     dns: Dns
-    timing: Timing = field(default_factory=Timing)
+    timing: InstanceTiming = field(default_factory=InstanceTiming)
     backups: BackupSettings | None = None
 
     @property

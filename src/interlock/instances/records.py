@@ -53,7 +53,7 @@ class InstanceRecord(Record):
 
 
 @dataclass(frozen=True)
-class HealthCheck:
+class HealthCheckRecord:
     recorded_at: datetime
     healthy: bool
     milliseconds: float
@@ -74,9 +74,9 @@ class InstanceRecords(NamedTable[InstanceRecord]):
     sorts: ClassVar = {"health": "t.health"}
     is_held = "t.names_freed_at IS NULL"
 
-    async def checks(self, connection: Any, id: str, limit: int = 100) -> list[HealthCheck]:
+    async def checks(self, connection: Any, id: str, limit: int = 100) -> list[HealthCheckRecord]:
         """The newest first."""
-        return [HealthCheck(*row) for row in await self.fetch(connection, "checks", id, limit)]
+        return [HealthCheckRecord(*row) for row in await self.fetch(connection, "checks", id, limit)]
 
     async def prune_checks(self, connection: Any, older_than: float, limit: int) -> int:
         """Forget checks older than so many seconds, `limit` at most. Returns the number of deleted rows."""

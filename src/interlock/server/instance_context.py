@@ -5,7 +5,7 @@ from interlock.config import Settings
 from interlock.dns import NoDns, dns_from_url
 from interlock.errors import BadSpec, ConfigurationError
 from interlock.instances.backups.model import BackupSettings
-from interlock.instances.context import InstanceContext, Timing
+from interlock.instances.context import InstanceContext, InstanceTiming
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver
 from interlock.instances.upkeep.schedule import UpkeepSchedule
@@ -17,7 +17,7 @@ def instance_context(settings: Settings, transactions: Transactions) -> Instance
     """Raises ConfigurationError if the settings do not fit. Changes nothing on the machine or in the database."""
     makers = {"local": _local, "kubernetes": _kubernetes}
     drivers = {name: makers[name](settings) for name in settings.driver_names}
-    timing = Timing(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
+    timing = InstanceTiming(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
     backups = BackupSettings(settings.backup_directory, settings.backup_keep, settings.backup_days, settings.pg_bin)
     return InstanceContext(transactions, settings.schema, drivers, dns_from_url(settings.dns), timing, backups)
 

@@ -58,8 +58,8 @@ def test_a_command_under_a_lease_loads_nothing_that_it_does_not_need(interlock_u
         report, env=environment(interlock_url), capture_output=True, text=True, timeout=50, check=True
     )
     loaded = set(done.stdout.split())
-    assert "interlock.commands.supervised_command" in loaded
+    assert "interlock.supervision.supervised_command" in loaded
     assert {name.split(".")[1] for name in loaded if name.startswith("interlock.")} <= PACKAGES
     assert not NOT_NEEDED & loaded
     assert not SLOW_TO_IMPORT & loaded
-    assert "interlock.commands.supervisor" not in loaded
+    assert "interlock.supervision.supervisor" not in loaded

@@ -82,7 +82,7 @@ async def test_every_kind_of_connection_can_make_every_request(
         assert (deleting.state, deleting.revision > changed.revision, deleting.working) == ("deleting", True, True)
         await instances.cancel(on, made.id)
         kinds = [one.kind for one in await instances.records.events.list(on, made.id)]
-        assert kinds == ["cancel asked for", "delete asked for", "create asked for"]
+        assert kinds == ["cancel requested", "delete requested", "create requested"]
         newest = (await instances.records.events.list(on, made.id, 1))[0]
         older = await instances.records.events.list(on, made.id, after=(newest.recorded_at, newest.kind))
         assert [one.kind for one in older] == kinds[1:]

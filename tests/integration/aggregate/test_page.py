@@ -12,10 +12,10 @@ from support.programs import environment
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "new-domain.md").read_text(encoding="utf-8")
 SAID = """\
-write asked for by key:ann
+write requested by key:ann
 written by interlock: 8 characters
 finish by interlock
-delete asked for by interlock
+delete requested by interlock
 removed by interlock
 vanish by interlock
 """

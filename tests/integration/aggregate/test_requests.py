@@ -128,7 +128,7 @@ async def test_a_change_of_state_that_needs_no_work_is_noted_with_its_actor(plan
     history = await plane.ask(plane.requests.records.events.list, "a")
     assert [(event.kind, event.actor) for event in history] == [
         ("switch_off", "key:ben"),
-        ("switch_off asked for", "key:ann"),
+        ("switch_off requested", "key:ann"),
     ]
 
 

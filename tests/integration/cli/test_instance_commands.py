@@ -39,8 +39,8 @@ def test_create_with_wait_prints_each_step_once_and_then_the_result(script: Scri
 def test_earlier_events_are_not_printed(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /instances/mydb/restart", Answer(RUNNING | {"state": "starting", "working": True}, 202))
     script.answers(f"GET /instances/{ID}", RUNNING)
-    script.answers(f"GET /instances/{ID}/events", {"items": [happening("told to stop", 3), *STEPS[:2]]})
-    assert run("restart", "mydb", "--wait").stderr == "mydb: told to stop\n"
+    script.answers(f"GET /instances/{ID}/events", {"items": [happening("stopping", 3), *STEPS[:2]]})
+    assert run("restart", "mydb", "--wait").stderr == "mydb: stopping\n"
 
 
 def test_a_failed_creation_exits_with_1_and_the_error(script: ScriptedServer, run: Command) -> None:

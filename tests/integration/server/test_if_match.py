@@ -54,7 +54,7 @@ async def test_the_actor_of_a_repair_is_in_the_events(shop_api: Api) -> None:
     [[finding]] = execute(shop_api.url, DRIFT)
     await shop_api.ask("POST", f"/drift/{finding}/repair")
     [event] = (await shop_api.ask("GET", "/instances/shop/events"))["items"]
-    assert event["kind"] == "mend asked for"
+    assert event["kind"] == "mend requested"
     assert event["actor"].startswith("key:")
 
 

@@ -44,16 +44,16 @@ async def test_an_instance_is_created_changed_stopped_started_and_deleted(workin
     assert (await working.settled(shop["id"]))["state"] == "deleted"
     events = await working.ask("GET", f"/instances/{shop['id']}/events", params={"limit": 200})
     kinds = [event["kind"] for event in events["items"]]
-    assert (kinds[0], kinds[-1]) == ("vanish", "create asked for")
+    assert (kinds[0], kinds[-1]) == ("vanish", "create requested")
     keys = {f"key:{key}" for (key,) in execute(working.url, "SELECT id FROM interlock.api_key")}
     actors = {event["kind"]: (event["actor"], event["orchestration"]) for event in events["items"]}
     assert shop["created_by"] in keys
     assert {kind for kind, (actor, _) in actors.items() if actor == shop["created_by"]} == {
-        f"{verb} asked for"
+        f"{verb} requested"
         for verb in ("create", "set_parameters", "reset_password", "restart", "stop", "start", "delete")
     }
-    assert actors["told to stop"][0] == "interlock"
-    assert "-stop-" in actors["stop asked for"][1]
+    assert actors["stopping"][0] == "interlock"
+    assert "-stop-" in actors["stop requested"][1]
     assert execute(working.url, "SELECT count(*) FROM paper") == [(0,)]
 
 

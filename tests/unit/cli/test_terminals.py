@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from interlock.cli import main
-from interlock.cli.gate_status import gate_as_text
+from interlock.cli.gate_presentation import gate_as_text
 from interlock.cli.record.progress import ProgressLines
 from interlock.cli.terminal import print_aside
 from interlock.gate.status import GateStatus

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.cli.lease_status import waits_as_json, waits_as_text
+from interlock.cli.lease_presentation import waits_as_json, waits_as_text
 from interlock.coordination.operators.status import Party
 from interlock.coordination.operators.waits import Wait, cycles
 

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from interlock import errors
-from interlock.commands import SignalForwarder, SupervisorProcess, run_under, status_of
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.lease import AsyncLease
 from interlock.coordination.root import AsyncInterlock
 from interlock.logs import events
+from interlock.supervision import SignalForwarder, SupervisorProcess, run_under, status_of
 
 if TYPE_CHECKING:
     from interlock.coordination.primitives.once import Once

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from uuid import UUID
 
 from interlock import errors, process
-from interlock.body import Body
+from interlock.block_body import Body
 from interlock.clock import boottime
 from interlock.coordination.lease.reasons import Loss
 from interlock.coordination.lease.times import LeaseTiming

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from interlock.body import Body
+from interlock.block_body import Body
 from interlock.coordination.lease.blocks import Acquisition, OpenBlocks
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.lease import LeaseSettings

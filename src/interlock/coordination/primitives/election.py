@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Self
 
-from interlock.body import Body
+from interlock.block_body import Body
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.errors import LeaseLost
 from interlock.stores.capabilities import HeldLease

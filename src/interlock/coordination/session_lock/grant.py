@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Self
 
 from interlock import errors, process
-from interlock.body import Body
+from interlock.block_body import Body
 from interlock.clock import boottime
 from interlock.coordination.session_lock.queue import QueuedSession
 from interlock.logs import events

@@ -63,7 +63,7 @@ class Backups(Requests[BackupRecord]):
         await self._instances.records.events.note(
             connection,
             instance,
-            "backup asked for",
+            "backup requested",
             backup.created_at,
             backup.id,
             actor=by,

@@ -38,7 +38,7 @@ from interlock.instances.upkeep.comparison import (
     is_settled,
     is_untouched,
 )
-from interlock.instances.upkeep.findings import DriftFinding, Findings
+from interlock.instances.upkeep.findings import Finding, Findings
 from interlock.logs import events
 
 log = events(__name__)
@@ -61,7 +61,7 @@ class DriftCheck:
             try:
                 existing = await driver.ids()
             except Exception as error:
-                log.warning("drift.untold", extra={"driver": name, "why": _error_text(error)})
+                log.warning("drift.not_observed", extra={"driver": name, "why": _error_text(error)})
                 await self._note_failure(grant, name, _error_text(error))
             else:
                 await self._compare(grant, name, driver, existing)
@@ -102,7 +102,7 @@ class DriftCheck:
             verdicts |= driver_verdicts(instance, await driver.observe(id))
             verdicts |= await self._name_verdicts(instance)
         except Exception as error:
-            log.warning("drift.untold", extra={"driver": driver.name, "instance": id, "why": _error_text(error)})
+            log.warning("drift.not_observed", extra={"driver": driver.name, "instance": id, "why": _error_text(error)})
             unknown[id] = f"{instance.name if instance else id}: {_error_text(error)}"
         return verdicts
 
@@ -136,12 +136,12 @@ class DriftCheck:
                     continue
                 name = instance.name if instance else existing.get(each, "")
                 for kind, detail in verdict.items():
-                    finding = DriftFinding(0, driver, each, kind, name, detail, at, None, None)
+                    finding = Finding(0, driver, each, kind, name, detail, at, None, None)
                     await self._settle(connection, instance, known.get((each, kind)), finding)
             await self._findings.fetch(connection, "note_look", driver, at, error)
 
     async def _settle(
-        self, connection: Any, instance: InstanceRecord | None, known: DriftFinding | None, finding: DriftFinding
+        self, connection: Any, instance: InstanceRecord | None, known: Finding | None, finding: Finding
     ) -> None:
         at = finding.found_at
         facts = {"driver": finding.driver, "instance": finding.instance, "kind": finding.kind}

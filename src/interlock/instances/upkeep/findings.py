@@ -12,7 +12,7 @@ from interlock.instances.upkeep.comparison import Kind
 
 
 @dataclass(frozen=True)
-class DriftFinding:
+class Finding:
     """Open until `closed_at`. `repair` is the orchestration that was last started to repair it."""
 
     id: int
@@ -42,26 +42,26 @@ class Findings:
         self._records = InstanceRecords(schema)
         self._queries = queries("interlock.instances.upkeep", schema)
 
-    async def page(self, connection: Any, *, closed: bool = False, limit: int = 200) -> list[DriftFinding]:
+    async def page(self, connection: Any, *, closed: bool = False, limit: int = 200) -> list[Finding]:
         """The newest first."""
-        return [DriftFinding(*row) for row in await self.fetch(connection, "page", closed, limit)]
+        return [Finding(*row) for row in await self.fetch(connection, "page", closed, limit)]
 
     async def last_checks(self, connection: Any) -> list[LastCheck]:
         return [LastCheck(*row) for row in await self.fetch(connection, "looks")]
 
-    async def open(self, connection: Any, driver: str) -> list[DriftFinding]:
-        return [DriftFinding(*row) for row in await self.fetch(connection, "open", driver)]
+    async def open(self, connection: Any, driver: str) -> list[Finding]:
+        return [Finding(*row) for row in await self.fetch(connection, "open", driver)]
 
-    async def repairable(self, connection: Any, drivers: list[str]) -> list[DriftFinding]:
+    async def repairable(self, connection: Any, drivers: list[str]) -> list[Finding]:
         """Findings that may be repaired without an operator, and are not being repaired. Untried ones come first."""
-        return [DriftFinding(*row) for row in await self.fetch(connection, "repairable", drivers)]
+        return [Finding(*row) for row in await self.fetch(connection, "repairable", drivers)]
 
-    async def lock(self, connection: Any, id: int) -> DriftFinding:
+    async def lock(self, connection: Any, id: int) -> Finding:
         """Lock an open finding. Raises `DriftUnknown`."""
         rows = await self.fetch(connection, "lock", id)
         if not rows or rows[0][_CLOSED] is not None:
             raise DriftUnknown(f"There is no open finding of drift {id}: list the open ones.")
-        return DriftFinding(*rows[0])
+        return Finding(*rows[0])
 
     async def records(self, connection: Any, driver: str, ids: list[str]) -> dict[str, InstanceRecord]:
         """The records of that driver's instances that hold their names, and of the instances with these ids."""
@@ -73,5 +73,5 @@ class Findings:
         return await fetch(connection, statement, *args)
 
 
-_FINDINGS = ", ".join(f"d.{field.name}" for field in fields(DriftFinding))
-_CLOSED = [field.name for field in fields(DriftFinding)].index("closed_at")
+_FINDINGS = ", ".join(f"d.{field.name}" for field in fields(Finding))
+_CLOSED = [field.name for field in fields(Finding)].index("closed_at")

@@ -55,7 +55,7 @@ class Orphans:
                     code="not_orphaned",
                 )
             if instance is not None:
-                await self._records.events.note(connection, instance.id, "orphan told to go", attempt.at)
+                await self._records.events.note(connection, instance.id, "removing orphan", attempt.at)
         await self._context.driver(orphan.driver).remove(orphan.instance)
 
     async def _observe(self, attempt: Attempt, orphan: Orphan) -> ObservedState:

@@ -23,7 +23,7 @@ from interlock.errors import DriftUnknown, IllegalTransition, InstanceBusy, Inst
 from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.requests import Instances
 from interlock.instances.tasks import Orphan
-from interlock.instances.upkeep.findings import DriftFinding, Findings
+from interlock.instances.upkeep.findings import Finding, Findings
 from interlock.logs import events
 
 log = events(__name__)
@@ -40,7 +40,7 @@ class Repairs:
         self._instances = Instances(lifecycle)
         self.findings = Findings(lifecycle.context.schema)
 
-    async def repair(self, connection: Any, id: int, *, by: str = INTERLOCK) -> DriftFinding:
+    async def repair(self, connection: Any, id: int, *, by: str = INTERLOCK) -> Finding:
         """Start a repair in the caller's transaction. While a repair is running, this changes nothing.
 
         Raises `DriftUnknown`, or `InstanceBusy` while another orchestration works on the instance.
@@ -59,7 +59,7 @@ class Repairs:
             if started < _AT_ONCE and await self._try_repair(grant, finding):
                 started += 1
 
-    async def _try_repair(self, grant: AsyncGrant, finding: DriftFinding) -> bool:
+    async def _try_repair(self, grant: AsyncGrant, finding: Finding) -> bool:
         try:
             async with self._context.transactions.transaction() as connection:
                 await grant.guard(connection)
@@ -75,7 +75,7 @@ class Repairs:
         log.warning("drift.repairing", extra=facts)
         return True
 
-    async def _begin(self, connection: Any, finding: DriftFinding, by: str) -> str:
+    async def _begin(self, connection: Any, finding: Finding, by: str) -> str:
         if finding.kind != "orphan":
             return (await self._instances.mend(connection, finding.instance, by=by)).orchestration
         orphan = Orphan(finding.driver, finding.instance)

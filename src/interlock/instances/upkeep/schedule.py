@@ -111,4 +111,4 @@ class Upkeep:
                 await job()
             except (InterlockError, OSError) as error:
                 grant.check()
-                log.warning("keeper.chore_failed", extra={"why": str(error)})
+                log.warning("upkeep.job_failed", extra={"why": str(error)})

@@ -18,7 +18,7 @@ _WAIT_FOR_OTHERS = 40.0
 """Seconds to wait for a check by another replica to end; this replica's own check comes after that."""
 
 
-class DriftFinding(BaseModel):
+class Finding(BaseModel):
     """One difference. `instance` is an id; an orphan's id may be one that no record has."""
 
     model_config = ConfigDict(
@@ -50,7 +50,7 @@ class DriftFinding(BaseModel):
     repair: str | None = Field(description="The orchestration that was last started to repair it.")
 
     @classmethod
-    def of(cls, finding: findings.DriftFinding) -> Self:
+    def of(cls, finding: findings.Finding) -> Self:
         return cls(**vars(finding))
 
 
@@ -63,7 +63,7 @@ class Look(BaseModel):
 
 
 class Drift(BaseModel):
-    items: list[DriftFinding]
+    items: list[Finding]
     looks: list[Look]
 
 
@@ -86,20 +86,18 @@ async def look(control: ControlDep) -> Drift:
 
 
 @router.post("/{finding}/repair", status_code=202, summary="Repair drift")
-async def repair(
-    finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: ControlDep, change: ChangeDep
-) -> DriftFinding:
+async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: ControlDep, change: ChangeDep) -> Finding:
     """Starts an orchestration that repairs the difference: an orphan is removed; an instance that vanished is marked
     as failed; one in the wrong state is started or stopped, as its record says; a DNS name is published again. The
     next check closes the finding."""
 
-    async def work(connection: Any) -> findings.DriftFinding:
+    async def work(connection: Any) -> findings.Finding:
         return await control.upkeep.repairs.repair(connection, finding, by=change.actor)
 
     record = await control.pool.transact(work)
     if record.repair:
         await control.begin(record.repair)
-    return DriftFinding.of(record)
+    return Finding.of(record)
 
 
 async def _drift(control: Control, query: DriftQuery) -> Drift:
@@ -108,6 +106,6 @@ async def _drift(control: Control, query: DriftQuery) -> Drift:
     async def read(connection: Any) -> Drift:
         items = await known.page(connection, closed=query.closed, limit=query.limit)
         looks = await known.last_checks(connection)
-        return Drift(items=[DriftFinding.of(one) for one in items], looks=[Look(**vars(one)) for one in looks])
+        return Drift(items=[Finding.of(one) for one in items], looks=[Look(**vars(one)) for one in looks])
 
     return await control.pool.transact(read)

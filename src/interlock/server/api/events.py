@@ -16,7 +16,7 @@ from interlock.server.api.resource import Events
 router = APIRouter()
 
 
-class HealthCheck(BaseModel):
+class HealthCheckRecord(BaseModel):
     recorded_at: datetime
     healthy: bool
     milliseconds: float
@@ -24,7 +24,7 @@ class HealthCheck(BaseModel):
 
 
 class Checks(BaseModel):
-    items: list[HealthCheck]
+    items: list[HealthCheckRecord]
 
 
 @router.get("/instances/{id}/events", tags=["instances"], summary="List the events of an instance")
@@ -39,8 +39,8 @@ async def backup_events(id: str, query: Annotated[EventQuery, Query()], control:
 
 @router.get("/instances/{id}/checks", tags=["instances"], summary="List the health checks of an instance")
 async def checks(id: str, query: Annotated[LimitQuery, Query()], control: ControlDep) -> Checks:  # noqa: A002
-    async def read(connection: Any) -> list[records.HealthCheck]:
+    async def read(connection: Any) -> list[records.HealthCheckRecord]:
         instance = (await INSTANCES.found(control, connection, id)).id
         return await control.instances.records.checks(connection, instance, query.limit)
 
-    return Checks(items=[HealthCheck(**vars(one)) for one in await control.pool.transact(read)])
+    return Checks(items=[HealthCheckRecord(**vars(one)) for one in await control.pool.transact(read)])

@@ -24,7 +24,7 @@ class Event(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    "kind": "stop asked for",
+                    "kind": "stop requested",
                     "recorded_at": "2026-01-31T12:00:04Z",
                     "detail": "",
                     "actor": "key:5d0c2a7b91e4",

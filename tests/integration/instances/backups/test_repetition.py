@@ -110,7 +110,7 @@ async def restored_by(
         restored = await plane.told(plane.backups.restore_into, made.id, shop.id)
     assert (restored.error, restored.working) == (None, False)
     kinds, counts = zip(*execute(plane.url, TOLD), strict=True)
-    assert (kinds, len(set(counts))) == (("restore asked for", "restored", "restoring"), 1)
+    assert (kinds, len(set(counts))) == (("restore requested", "restored", "restoring"), 1)
     return attempts.count
 
 

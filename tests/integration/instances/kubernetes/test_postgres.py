@@ -23,7 +23,7 @@ from interlock.embedded.install import within_reach
 from interlock.embedded.processes import environment, run
 from interlock.errors import DatabaseUnreachable
 from interlock.instances.client import reach
-from interlock.instances.drivers.kubernetes import configuration, credentials
+from interlock.instances.drivers.kubernetes import credentials, postgresql_conf
 from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Driver, Endpoint
 from interlock.tls.self_signed import self_signed
@@ -92,7 +92,7 @@ def server() -> Iterator[Server]:
         for name, value in given.items():
             _put(places["secret"] / name, value, account.gid)
         strings = {name: str(place) for name, place in places.items()}
-        files = configuration.files(
+        files = postgresql_conf.files(
             PARAMETERS, directory=strings["configuration"], secrets=strings["secret"], data=strings["data"]
         )
         for name, text in files.items():
@@ -102,7 +102,7 @@ def server() -> Iterator[Server]:
         assert made[0] == 0, made
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-        arguments = ["-c", f"config_file={places['configuration'] / configuration.CONF}"]  # the container's
+        arguments = ["-c", f"config_file={places['configuration'] / postgresql_conf.CONF}"]  # the container's
         log = (root / "log").open("w")
         process = subprocess.Popen(
             [binaries.postgres, "-D", places["data"], *arguments, "-p", str(port), "-k", places["sockets"]],

@@ -8,7 +8,7 @@ from lightkube.resources.policy_v1 import PodDisruptionBudget
 from lightkube.utils.quantity import parse_quantity
 
 from interlock.errors import BadSpec
-from interlock.instances.drivers.kubernetes import configuration, credentials, objects
+from interlock.instances.drivers.kubernetes import credentials, objects, postgresql_conf
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.inventory import Inventory, required
 from interlock.instances.drivers.kubernetes.names import NAME, ObjectNames, annotations, ownership
@@ -21,7 +21,7 @@ def check(spec: Spec, settings: KubernetesSettings) -> None:
     """Checks that need no request to the API server."""
     ObjectNames(spec.id)
     check_name(spec.name)
-    configuration.check(spec.parameters)
+    postgresql_conf.check(spec.parameters)
     if spec.version is not None and spec.version not in settings.versions:
         raise BadSpec(f"There is no PostgreSQL {spec.version} here: use one of {', '.join(settings.versions)}.")
     if spec.storage_bytes is not None and spec.storage_bytes <= 0:
@@ -47,7 +47,7 @@ async def existing_objects(api: Api, spec: Spec, settings: KubernetesSettings) -
 async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
     """The StatefulSet is created last, so that everything that its pod needs exists before."""
     names, existing = ObjectNames(spec.id), await existing_objects(api, spec, settings)
-    contents = configuration.files(spec.parameters)
+    contents = postgresql_conf.files(spec.parameters)
     await ensure_secret(api, spec, existing.get(Secret))
     await _take(api, spec, existing.get(PersistentVolumeClaim, names.claim))
     await api.ensure(objects.config_map(spec, contents), existing.get(ConfigMap))
@@ -60,7 +60,7 @@ async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
         # An existing instance keeps its version: a newer one would not start on its data.
         version=_version(existing) or spec.version or settings.versions[-1],
         template_bytes=_template_bytes(existing) or spec.storage_bytes or settings.storage_bytes,
-        configured=configuration.digest(contents),
+        configured=postgresql_conf.digest(contents),
     )
     await api.ensure(wanted, existing.get(StatefulSet))
 

@@ -20,7 +20,7 @@ from lightkube.resources.core_v1 import ConfigMap, PersistentVolumeClaim, Secret
 from lightkube.utils.quantity import parse_quantity
 
 from interlock.errors import DriverError, InstanceAbsent, NotSupported
-from interlock.instances.drivers.kubernetes import configuration, creation, credentials
+from interlock.instances.drivers.kubernetes import creation, credentials, postgresql_conf
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.inventory import KINDS, Inventory, everything, required
 from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINER, NAME, ObjectNames
@@ -121,9 +121,9 @@ class KubernetesDriver:
 
     async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
         """Write the file first, then its digest: a pod that starts in between counts as outdated."""
-        configuration.check(parameters)
-        contents = configuration.files(parameters)
-        mark = {CONFIGURATION: configuration.digest(contents)}
+        postgresql_conf.check(parameters)
+        contents = postgresql_conf.files(parameters)
+        mark = {CONFIGURATION: postgresql_conf.digest(contents)}
         async with self._api() as api:
             config_map, stateful_set = await required(api, ConfigMap, id), await required(api, StatefulSet, id)
             await api.change(config_map, {"data": contents})

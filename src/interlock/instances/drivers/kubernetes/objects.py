@@ -38,7 +38,7 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import ConfigMap, Secret, Service
 from lightkube.resources.policy_v1 import PodDisruptionBudget
 
-from interlock.instances.drivers.kubernetes import configuration
+from interlock.instances.drivers.kubernetes import postgresql_conf
 from interlock.instances.drivers.kubernetes.credentials import FIRST_START, PASSWORD, SUPERUSER
 from interlock.instances.drivers.kubernetes.names import (
     CONFIGURATION,
@@ -178,11 +178,11 @@ def _container(settings: KubernetesSettings, version: str) -> Container:
     return Container(
         name=CONTAINER,
         image=settings.image.format(version=version),
-        args=["-c", f"config_file={configuration.CONFIGURATION_DIR}/{configuration.CONF}"],
+        args=["-c", f"config_file={postgresql_conf.CONFIGURATION_DIR}/{postgresql_conf.CONF}"],
         env=[
-            EnvVar(name="PGDATA", value=configuration.DATA_DIR),
+            EnvVar(name="PGDATA", value=postgresql_conf.DATA_DIR),
             EnvVar(name="POSTGRES_USER", value=SUPERUSER),
-            EnvVar(name="POSTGRES_PASSWORD_FILE", value=f"{configuration.SECRET_DIR}/{PASSWORD}"),
+            EnvVar(name="POSTGRES_PASSWORD_FILE", value=f"{postgresql_conf.SECRET_DIR}/{PASSWORD}"),
         ],
         ports=[ContainerPort(name="postgresql", containerPort=PORT, protocol="TCP")],
         resources=_resources(settings),
@@ -194,8 +194,8 @@ def _container(settings: KubernetesSettings, version: str) -> Container:
         livenessProbe=_probe(periodSeconds=10, failureThreshold=6),
         volumeMounts=[
             VolumeMount(name=VOLUME, mountPath="/interlock/data"),
-            VolumeMount(name="configuration", mountPath=configuration.CONFIGURATION_DIR, readOnly=True),
-            VolumeMount(name="secret", mountPath=configuration.SECRET_DIR, readOnly=True),
+            VolumeMount(name="configuration", mountPath=postgresql_conf.CONFIGURATION_DIR, readOnly=True),
+            VolumeMount(name="secret", mountPath=postgresql_conf.SECRET_DIR, readOnly=True),
             VolumeMount(
                 name="secret",
                 mountPath=f"/docker-entrypoint-initdb.d/{FIRST_START}",

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from interlock.clock import boottime
-from interlock.commands import SupervisedCommand, SupervisorProcess, supervisor
-from interlock.commands.supervisor_process import order
+from interlock.supervision import SupervisedCommand, SupervisorProcess, supervisor
+from interlock.supervision.supervisor_process import order
 from support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 
 HOLDER = """
 import os, sys
-from interlock.commands import SupervisorProcess
+from interlock.supervision import SupervisorProcess
 idle = SupervisorProcess()
 if sys.argv[1] == "forks" and os.fork() == 0:
     os.close(1)

@@ -1,6 +1,6 @@
 """The holder's side of a supervised command: start it, extend its trust, signal it, stop it, get its result.
 
-`interlock.commands.supervisor` describes the processes, the work of each, and the cases that are not covered.
+`interlock.supervision.supervisor` describes the processes, the work of each, and the cases that are not covered.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from interlock.commands.supervisor_process import SupervisorProcess, not_started, order
+from interlock.supervision.supervisor_process import SupervisorProcess, not_started, order
 
 _EXIT_ENDED = 124
 

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.errors import BadSpec
-from interlock.instances.drivers.kubernetes import configuration
+from interlock.instances.drivers.kubernetes import postgresql_conf
 
 
 @pytest.mark.parametrize(
@@ -11,12 +11,12 @@ from interlock.instances.drivers.kubernetes import configuration
     [("4MB", "'4MB'"), ("it's", "'it''s'"), ("a\\b", "'a\\\\b'"), ("", "''"), ("'; x = 1 #", "'''; x = 1 #'")],
 )
 def test_values_are_quoted(value: str, text: str) -> None:
-    assert configuration.quoted(value) == text
+    assert postgresql_conf.quoted(value) == text
 
 
 @pytest.mark.parametrize("name", ["work_mem", "auto_explain.log_min_duration", "_x"])
 def test_parameters_may_have_any_name_that_postgresql_knows(name: str) -> None:
-    configuration.check({name: "1"})
+    postgresql_conf.check({name: "1"})
 
 
 @pytest.mark.parametrize(
@@ -24,22 +24,22 @@ def test_parameters_may_have_any_name_that_postgresql_knows(name: str) -> None:
 )
 def test_invalid_and_reserved_names_are_refused(name: str) -> None:
     with pytest.raises(BadSpec):
-        configuration.check({name: "1"})
+        postgresql_conf.check({name: "1"})
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\x00", "\r"])
 def test_a_value_is_one_line(value: str) -> None:
     with pytest.raises(BadSpec, match="control character"):
-        configuration.check({"work_mem": value})
+        postgresql_conf.check({"work_mem": value})
 
 
 def test_parameters_of_the_driver_come_last() -> None:
-    lines = configuration.files({"zzz.last": "1", "a": "2"})[configuration.CONF].splitlines()
+    lines = postgresql_conf.files({"zzz.last": "1", "a": "2"})[postgresql_conf.CONF].splitlines()
     assert lines[0].startswith("include_if_exists")
     assert lines.index("a = '2'") < lines.index("zzz.last = '1'") < lines.index("ssl = 'on'")
 
 
 def test_a_digest_tells_whether_anything_differs() -> None:
-    one, other = (configuration.files(parameters) for parameters in ({"a": "1"}, {"a": "2"}))
-    assert configuration.digest(one) == configuration.digest(dict(reversed(one.items())))
-    assert configuration.digest(one) != configuration.digest(other)
+    one, other = (postgresql_conf.files(parameters) for parameters in ({"a": "1"}, {"a": "2"}))
+    assert postgresql_conf.digest(one) == postgresql_conf.digest(dict(reversed(one.items())))
+    assert postgresql_conf.digest(one) != postgresql_conf.digest(other)

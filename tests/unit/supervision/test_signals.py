@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from interlock.commands import SignalForwarder
 from interlock.errors import CommandFailed
+from interlock.supervision import SignalForwarder
 
 STOPPING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 

@@ -1,7 +1,7 @@
 """A supervisor process that is started before its command, while the lease is acquired.
 
-`interlock.commands.supervisor` describes the processes. Until the supervisor gets the command, only the first of them
-runs, without children: it may be killed at any moment, and it ends with this process.
+`interlock.supervision.supervisor` describes the processes. Until the supervisor gets the command, only the first of
+them runs, without children: it may be killed at any moment, and it ends with this process.
 """
 
 import errno

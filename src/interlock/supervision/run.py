@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from interlock.commands.signals import SignalForwarder
-from interlock.commands.supervised_command import CommandResult, SupervisedCommand
-from interlock.commands.supervisor_process import SupervisorProcess
 from interlock.errors import CommandAtLarge, InterlockError
 from interlock.logs import events
+from interlock.supervision.signals import SignalForwarder
+from interlock.supervision.supervised_command import CommandResult, SupervisedCommand
+from interlock.supervision.supervisor_process import SupervisorProcess
 
 log = events(__name__)
 

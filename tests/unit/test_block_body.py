@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.body import Body
+from interlock.block_body import Body
 
 
 @pytest.mark.parametrize("others", [True, False])

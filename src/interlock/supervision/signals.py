@@ -5,8 +5,8 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, Self
 
-from interlock.commands.supervised_command import SupervisedCommand
 from interlock.errors import CommandFailed
+from interlock.supervision.supervised_command import SupervisedCommand
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FORWARDED = (*_STOPPING, signal.SIGUSR1, signal.SIGUSR2)

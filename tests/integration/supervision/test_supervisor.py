@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from interlock.clock import boottime
-from interlock.commands import supervisor
-from interlock.commands.supervisor_process import order
+from interlock.supervision import supervisor
+from interlock.supervision.supervisor_process import order
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 

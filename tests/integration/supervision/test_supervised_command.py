@@ -15,8 +15,8 @@ from subprocess import PIPE, Popen
 import pytest
 
 from interlock.clock import boottime
-from interlock.commands import CommandResult, SupervisedCommand, supervisor
 from interlock.errors import CommandNotExecutable, CommandNotFound
+from interlock.supervision import CommandResult, SupervisedCommand, supervisor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 
@@ -53,7 +53,7 @@ signal.pause()
 GATE = """
 import asyncio, os, sys
 from interlock.clock import boottime
-from interlock.commands import SupervisedCommand
+from interlock.supervision import SupervisedCommand
 
 async def main():
     trust = float(sys.argv[1])

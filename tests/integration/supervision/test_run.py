@@ -5,8 +5,8 @@ import signal
 from collections.abc import Callable
 
 from interlock.clock import boottime
-from interlock.commands import SignalForwarder, run_under, status_of
 from interlock.errors import InterlockError
+from interlock.supervision import SignalForwarder, run_under, status_of
 
 
 class NeverLost:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from interlock.cli.lease_status import (
+from interlock.cli.lease_presentation import (
     broken_as_json,
     broken_as_text,
     details_as_json,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from interlock.commands import CommandResult, status_of
 from interlock.errors import CommandAtLarge, InterlockError
+from interlock.supervision import CommandResult, status_of
 
 
 class Lost(InterlockError):
