@@ -172,6 +172,18 @@ def test_a_database_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     assert (status, output.count("\n"), "hidden" in output) == (69, 1, False), output
 
 
+def test_a_gate_on_another_database_is_refused(
+    project: Project, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the gate would find nothing to do, and would skip the migration of Alembic's database."""
+    monkeypatch.setattr(Project, "variables", {"INTERLOCK_DATABASE_URL": interlock_url})
+
+    status, output = project.run("upgrade", "head")
+
+    assert status == 78, output
+    assert output.endswith("let both name the database that is migrated, or pass url= to gated().\n")
+
+
 def test_a_revision_of_a_newer_release_is_refused_unless_it_is_compatible(project: Project) -> None:
     project.migrated_to("r3")
     refused, started, stamped = project.each("upgrade head", "-x gate_newer=start upgrade head", "stamp --purge r1")

@@ -122,9 +122,20 @@ def break_(
 
 
 async def _found(operator: "LeaseOperator", name: str) -> "LeaseDetails":
+    """The lease, or the only one that Interlock made under that name: of a recorded operation, for one."""
     from interlock.coordination.lease.name import checked_name
 
-    found = await operator.lease(checked_name(name))
-    if found is None:
-        raise NothingToDo(f"There is no lease {name!r} in this database: it was never used, or not for a week.")
-    return found
+    if found := await operator.lease(checked_name(name)):
+        return found
+    parts = await operator.leases(f"{name}##", only_held=False, only_waited=False)
+    if len(parts) == 1 and (found := await operator.lease(parts[0].name)):
+        return found
+    if parts:
+        raise NothingToDo(
+            f"There is no lease {name!r} in this database, but {len(parts)} leases are parts of it: "
+            f"`interlock lease list '{name}##'` shows them."
+        )
+    raise NothingToDo(
+        f"There is no lease {name!r} in this database: it was never used, or not for a week. "
+        "`interlock gate status` shows gates."
+    )

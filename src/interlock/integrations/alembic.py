@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from alembic import context
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from interlock.errors import ConfigurationError, InterlockError
@@ -59,10 +59,11 @@ def gated(
 ) -> None:
     """Call `run`, env.py's function that connects and migrates, inside the gate; do not call it if nothing is to do.
 
-    The database is `url`, else INTERLOCK_DATABASE_URL, else Alembic's ``sqlalchemy.url``. It has to be a direct
-    connection, not one through a pooler. The gate has the name of the version table, or `app` if it is given. If the
-    version table has another name or schema than Alembic's default, pass both here as well as to Alembic. `newer` is
-    the behaviour for a revision that this release does not know; see `interlock.integrations.gated_migration.Newer`.
+    The database is `url`, else INTERLOCK_DATABASE_URL, else Alembic's ``sqlalchemy.url``. It has to be the database
+    that is migrated, and a direct connection, not one through a pooler. The gate has the name of the version table, or
+    `app` if it is given. If the version table has another name or schema than Alembic's default, pass both here as well
+    as to Alembic. `newer` is the behaviour for a revision that this release does not know; see
+    `interlock.integrations.gated_migration.Newer`.
     The other options are those of a gate.
     """
     if not _has_destination():
@@ -75,7 +76,7 @@ def gated(
         newer = _flags(options).get("gate_newer", newer)
         check_newer(newer)
         settings, timing = settings_and_timing()
-        options["url"] = url = _plain(options.get("url") or settings.database_url or _configured_url())
+        options["url"] = url = _plain(options.get("url") or _same_database(settings.database_url) or _configured_url())
         options.setdefault("timing", timing)
         options.setdefault("own_schema", settings.schema)
         options.setdefault("migration_role", _configured_role())
@@ -190,11 +191,28 @@ def _configured_url() -> str:
 
 def _configured_role() -> str | None:
     """The role of the migration's own sessions, if Alembic's configuration names it."""
+    url = _parsed(context.config.get_main_option("sqlalchemy.url"))
+    return url.username if url else None
+
+
+def _same_database(url: str | None) -> str | None:
+    """Returns `url`. Raises ConfigurationError if Alembic's sqlalchemy.url names another database: the gate would find
+    that one migrated, and would skip the migration of Alembic's."""
+    gated, migrated = _parsed(url), _parsed(context.config.get_main_option("sqlalchemy.url"))
+    if gated and migrated and gated.database != migrated.database:
+        raise ConfigurationError(
+            f"INTERLOCK_DATABASE_URL names the database {gated.database!r}, and Alembic's sqlalchemy.url "
+            f"{migrated.database!r}: let both name the database that is migrated, or pass url= to gated()."
+        )
+    return url
+
+
+def _parsed(url: str | None) -> URL | None:
     try:
-        url = make_url(context.config.get_main_option("sqlalchemy.url") or "")
+        parts = make_url(url or "")
     except ArgumentError:
         return None
-    return url.username if url.get_backend_name() in _POSTGRES else None
+    return parts if parts.get_backend_name() in _POSTGRES else None
 
 
 def _plain(url: str) -> str:

@@ -138,9 +138,25 @@ def test_show_of_a_name_that_was_registered_and_never_held(interlock_url: str) -
 def test_an_unused_name_is_one_line_and_status_1(interlock_url: str, command: tuple[str, ...]) -> None:
     done = interlock(*command, "feedz", url=interlock_url)
     assert (done.returncode, done.stdout) == (1, "")
-    assert (
-        done.stderr == "interlock: There is no lease 'feedz' in this database: it was never used, or not for a week.\n"
+    assert done.stderr == (
+        "interlock: There is no lease 'feedz' in this database: it was never used, or not for a week. "
+        "`interlock gate status` shows gates.\n"
     )
+
+
+def test_the_name_of_a_recorded_operation_shows_its_lease(interlock_url: str) -> None:
+    hold(interlock_url, "report##once")
+    assert shown(interlock_url, "report")[0].startswith("The lease 'report##once' is held by web-1")
+
+
+def test_the_name_of_a_semaphore_leads_to_its_slots(interlock_url: str) -> None:
+    hold(interlock_url, "openai##1")
+    hold(interlock_url, "openai##2")
+
+    done = interlock("why", "openai", url=interlock_url)
+
+    assert done.returncode == 1
+    assert "2 leases are parts of it: `interlock lease list 'openai##'` shows them." in done.stderr
 
 
 def open_sessions(url: str, count: int) -> None:
