@@ -94,8 +94,8 @@ def break_(
 ) -> None:
     """Take the lease NAME from its holder.
 
-    The holder is told at its next renewal, with --reason, and stops. The next waiter gets the lease when the holder has
-    released it, at the latest when the holder's ttl is over, or at once with --now. Leaves a row in
+    The holder is notified at its next renewal, with --reason, and has to stop then. The next waiter gets the lease when
+    the holder has released it, at the latest when the holder's ttl is over, or at once with --now. Leaves a row in
     interlock.lease_intervention. Exits with 1 if the lease is not held.
     """
     from interlock.cli.lease_presentation import broken_as_json, broken_as_text, lease_as_text

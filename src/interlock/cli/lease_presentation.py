@@ -190,7 +190,7 @@ def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
     if broken.terminated:
         ended = ", ".join(map(str, broken.terminated))
         yield f"Ended, with their transactions that guarded it: server process {ended}."
-    yield "Its holder is told at its next renewal, and stops."
+    yield "Its holder is notified at its next renewal, and has to stop then."
     if immediate:
         yield "The next waiter gets it at once; of what that holder does until then, only guarded writes are refused."
     elif broken.remaining:

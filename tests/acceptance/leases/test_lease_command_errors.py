@@ -116,7 +116,7 @@ def test_a_role_without_any_grant(as_role: Callable[[tuple[Use, ...]], str]) -> 
     for command in COMMANDS:
         done = interlock(*command, url=url)
         assert (done.returncode, done.stdout) == (77, "")
-        assert "let an owner run `interlock schema apply` and `interlock schema grant ROLE`" in one_line(done.stderr)
+        assert "for leases `interlock schema grant ROLE --for leases`" in one_line(done.stderr)
 
 
 def test_a_role_that_may_only_use_leases_cannot_break_them(

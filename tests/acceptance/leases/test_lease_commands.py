@@ -241,7 +241,7 @@ def test_break_takes_the_lease_from_its_holder_but_does_not_free_it(interlock_ur
     assert done.returncode == 0, done.stderr
     taken, learns, others = done.stdout.splitlines()
     assert taken == "The lease 'feeds' was taken from web-1 (process 4711 on host-1)."
-    assert learns == "Its holder is told at its next renewal, and stops."
+    assert learns == "Its holder is notified at its next renewal, and has to stop then."
     assert others.startswith("The next waiter gets it once that holder has released it, and in ")
     assert renew(interlock_url, grant, ttl=30) == "lost"
     queue(interlock_url, "web-2")

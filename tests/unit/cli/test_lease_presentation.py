@@ -171,7 +171,7 @@ def test_the_report_of_a_break() -> None:
     assert broken_as_text(broken, immediate=False).splitlines() == [
         "The lease 'feeds' was taken from web-1 (process 4711 on host-1).",
         "Ended, with their transactions that guarded it: server process 101, 102.",
-        "Its holder is told at its next renewal, and stops.",
+        "Its holder is notified at its next renewal, and has to stop then.",
         "The next waiter gets it once that holder has released it, and in 26 s at the latest.",
     ]
     assert to_json(broken_as_json(broken))["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}

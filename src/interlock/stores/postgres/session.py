@@ -177,7 +177,8 @@ class Session:
             case asyncpg.InsufficientPrivilegeError():
                 return errors.PermissionMissing(
                     f"The database role may not do this ({as_line(error)}): "
-                    "let an owner run `interlock schema apply` and `interlock schema grant ROLE`."
+                    "let the schema's owner run `interlock schema apply`, "
+                    "and for leases `interlock schema grant ROLE --for leases`."
                 )
             case asyncpg.LockNotAvailableError():
                 return errors.LockNotAvailable(f"A lock was not available in time: {as_line(error)}.")
