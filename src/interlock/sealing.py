@@ -1,7 +1,7 @@
 """Seals a secret for its transfer from the server to one client, so that only the client can open it (HPKE, RFC 9180).
 
 The client draws a key pair for one answer and sends the public half. So no answer, no proxy's log and no record has a
-password in clear. Sealing does not prove to the client that the server sealed it: TLS does.
+password in clear text. Sealing does not prove to the client that the server sealed it: TLS does.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,22 +15,24 @@ _LENGTH = 32
 
 
 def seal(secret: str, public_key: bytes, instance: str) -> bytes:
-    """Seal for the holder of the private key. Raises BadSpec if `public_key` is not a public key."""
+    """Returns `secret` sealed for the holder of the private key. Raises BadSpec if `public_key` is not valid."""
     suite = _suite()
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
     if len(public_key) != _LENGTH:
-        raise BadSpec(f"A public key of X25519 has {_LENGTH} bytes, and this one {len(public_key)}: send all of it.")
+        raise BadSpec(
+            f"A public key of X25519 has {_LENGTH} bytes, but this key has {len(public_key)}: send the whole key."
+        )
     sealed: bytes
     try:
         sealed = suite.encrypt(secret.encode(), X25519PublicKey.from_public_bytes(public_key), info=_info(instance))
     except ValueError as error:  # a point with which every pair would agree on the same secret
-        raise BadSpec("This is not a public key of X25519: draw a new pair.") from error
+        raise BadSpec("The public key is not a valid key of X25519: draw a new key pair.") from error
     return sealed
 
 
 class Opener:
-    """A key pair for one answer."""
+    """The client's key pair, used for one answer only."""
 
     def __init__(self) -> None:
         _suite()
@@ -43,7 +45,7 @@ class Opener:
         return self._private.public_key().public_bytes_raw()
 
     def open(self, sealed: bytes, instance: str) -> str:
-        """Raises BadSpec if it was sealed for another key or instance, or was changed."""
+        """Returns the secret. Raises BadSpec if `sealed` is for another key or instance, or was changed."""
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -64,6 +66,6 @@ def _suite() -> Any:
         from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
     except ImportError as error:
         raise ConfigurationError(
-            "Passwords are sealed with a package that is missing or too old: pip install 'cryptography>=47'."
+            "The package that seals passwords is missing or too old: pip install 'cryptography>=47'."
         ) from error
     return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)

@@ -1,1 +1,1 @@
-"""The databases that keep leases, one package each: the only importers of a driver."""
+"""The databases that keep leases, one package for each. Only these packages import a database driver."""

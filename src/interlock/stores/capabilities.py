@@ -1,4 +1,4 @@
-"""The capabilities of a store beside leases. Not every store has all of them: each needs more of a database."""
+"""The optional capabilities of a store. Each needs more of a database than leases do, so not every store has it."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -20,22 +20,23 @@ class HeldLease(NamedTuple):
 
 class LeaseListing(Protocol):
     async def held(self, prefix: str) -> list[HeldLease]:
-        """The leases that are held and whose names begin with `prefix`, by name."""
+        """Returns the held leases whose names begin with `prefix`, sorted by name."""
 
 
 @runtime_checkable
 class ContentionCheck(Protocol):
-    """Only a store that notifies its waiters has it."""
+    """A capability of stores that notify their waiters."""
 
     async def is_contended(self, name: str) -> bool:
-        """Return True if the lease is held, or a waiter that will be notified waits for it.
+        """Returns True if the lease is held, or a waiter that will be notified waits for it.
 
-        False where waiters poll: a newcomer is not to be kept waiting for them.
+        A waiter that polls does not count: a new request does not have to wait for it. Behind a pooler, where every
+        waiter polls, the result is always False.
         """
 
 
 class StoredRecord(NamedTuple):
-    """`token` is that of the grant that wrote it; `written_at` is in seconds since 1970 by the store's clock."""
+    """`token` belongs to the grant that wrote the record; `written_at` is seconds since 1970 by the store's clock."""
 
     key: str
     token: int
@@ -44,18 +45,18 @@ class StoredRecord(NamedTuple):
 
 
 class RecordStore(Protocol):
-    """Values that holders of leases write under keys."""
+    """Stores values that holders of leases write under keys."""
 
     async def read(self, key: str) -> StoredRecord | None: ...
 
     async def write(self, key: str, value: str, grant: GrantIdentity) -> bool:
-        """Write `value`, which is JSON, if the grant is current; one statement decides both. False: it is not."""
+        """Write `value` (JSON) if the grant is current, in one atomic step. Returns False if it is not current."""
 
 
 @runtime_checkable
 class RecordDeletion(Protocol):
     async def delete_records(self, prefix: str, older_than: float) -> int:
-        """Delete records whose keys begin with `prefix` and that are older than so many seconds by the store's clock.
+        """Delete records whose keys begin with `prefix` and that are older than `older_than` seconds.
 
-        Deletes a thousand at most. Returns the number of deleted records.
+        The store's clock decides. One call deletes a thousand records at most, and returns the number of them.
         """

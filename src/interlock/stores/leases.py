@@ -2,9 +2,9 @@
 
 A **grant** is the triple (name, token, grant_id). The requester draws a random `grant_id` before it sends the request,
 so a request that is sent again finds its own grant. Every method takes a batch and answers in the order of the batch; a
-request never waits for another request's name. The store's clock decides who holds a lease. The holder counts on its
-own clock for how long it may trust the lease, from before the request was sent: the `remaining` of an answer is never
-more than what remained then.
+request never waits for another request's name. The store's clock decides who holds a lease. The holder measures
+on its own clock how long it may trust the lease, counted from before it sent the request: the `remaining` of an answer
+is never more than the time that remained at that moment.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,15 +12,17 @@ from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
 AcquireStatus = Literal["granted", "busy", "locked", "changing", "held back"]
-"""``busy``: held, or others are first. ``locked``: free, but a transaction still guards it. ``changing``: ask again at
-once. ``held back``: the server was promoted a moment ago, and grants nothing yet."""
+"""``busy``: the lease is held, or other waiters are first. ``locked``: the lease is free, but a transaction still
+guards it. ``changing``: the caller has to ask again at once. ``held back``: the server was promoted a moment ago, and
+grants nothing yet."""
 
 ReleaseStatus = Literal["released", "lost", "locked", "kept"]
-"""``lost``: the grant holds nothing any more. ``locked``: ask again. ``kept``: it has no waiter."""
+"""``lost``: the grant no longer holds the lease. ``locked``: a transaction still locks the lease, so ask again.
+``kept``: the lease was not released, because it has no waiter."""
 
 
 class Holder(NamedTuple):
-    """The requester, as other processes see it."""
+    """The process that requests a lease, as other processes see it."""
 
     replica: str
     host: str
@@ -41,10 +43,10 @@ class AcquireRequest:
 
 
 class AcquireAnswer(NamedTuple):
-    """`remaining` belongs to a grant; `retry_after` and, if known, `holder` to any other answer.
+    """`remaining` is set for a grant; `retry_after` and, if known, `holder` are set for any other answer.
 
-    `clock` is the store's, in seconds, if the store hands leases over. `brief`: the grant was handed over, and has to
-    be renewed soon.
+    `clock` is the store's time in seconds, set if the store hands leases over. `brief` is True for a grant that was
+    handed over and has to be renewed soon.
     """
 
     status: AcquireStatus
@@ -57,9 +59,9 @@ class AcquireAnswer(NamedTuple):
 
 
 class HandedGrant(NamedTuple):
-    """A grant that the previous holder handed over to a waiter, which did not have to ask for it again.
+    """A grant that the previous holder handed over to a waiter, without another request of the waiter.
 
-    It lasts until `until`, by the store's clock: a second at most, in which the new holder renews it.
+    The grant lasts until `until` by the store's clock, for a second at most: the new holder has to renew it by then.
     """
 
     token: int
@@ -67,7 +69,10 @@ class HandedGrant(NamedTuple):
 
 
 class ReleaseAnswer(NamedTuple):
-    """`offered` is the waiter that is next; `elsewhere`: it waits in another process. `handed`: it holds the lease."""
+    """`offered` is the next waiter; `elsewhere` is True if that waiter is in another process.
+
+    `handed` is the grant of that waiter, if the lease was handed over to it.
+    """
 
     status: ReleaseStatus
     offered: UUID | None
@@ -76,10 +81,10 @@ class ReleaseAnswer(NamedTuple):
 
 
 class OnTurn(Protocol):
-    """Called with the waiter that is next, and with the grant if the lease was handed over to it.
+    """Called with the next waiter, and with the waiter's grant if the lease was handed over to it.
 
-    Without a waiter (None): a waiter of this process did not come when it was notified, and the store has removed all
-    waiters of this process from its queues.
+    None in place of a waiter means: a waiter of this process was notified and did not come, so the store has removed
+    all waiters of this process from its queues.
     """
 
     def __call__(self, grant_id: UUID | None, handed: HandedGrant | None = None, /) -> None: ...
@@ -95,7 +100,7 @@ class BrokenBy(NamedTuple):
 class RenewAnswer(NamedTuple):
     """`lost`, `locked` and `broken` are positions in the batch; all other grants were renewed for their ttl.
 
-    `broken` are the lost ones that an operator broke. `clock` is the store's, in seconds.
+    `broken` has the lost grants that an operator broke. `clock` is the store's time in seconds.
     """
 
     lost: Sequence[int]
@@ -127,44 +132,48 @@ class PartlyFailed(Exception):
 
 
 class LeaseStore(Protocol):
-    """Every method raises `errors.StoreError`; then it is not known whether the statement took effect.
+    """Every method may raise `errors.StoreError`; the statement may have taken effect all the same.
 
-    If each request of a batch is sent on its own, `acquire` and `release` raise `PartlyFailed` if only some failed.
+    In a store that sends each request of a batch on its own, `acquire` and `release` raise `PartlyFailed` if only some
+    of the requests failed.
     """
 
     async def acquire(self, requests: Sequence[AcquireRequest]) -> list[AcquireAnswer]: ...
 
     async def release(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
-        """The release of a grant that was broken answers ``lost``, and frees the lease for the next waiter."""
+        """Release the leases. A grant that was broken gets the answer ``lost``, and its lease is free for a waiter."""
 
     async def hand_over(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
-        """Release those leases that have waiters."""
+        """Release only the leases that have waiters."""
 
     async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
-        """Renew on a connection that carries nothing else. An expired lease is lost, even if nothing has taken it."""
+        """Renew on a connection that carries nothing but renewals.
+
+        A grant that has expired is lost, even if no other process has taken the lease.
+        """
 
     async def abandon(self, requests: Sequence[AcquireRequest]) -> list[UUID]:
-        """Leave the queue, and release what was handed over meanwhile.
+        """Remove the requests from their queues, and release leases that were handed over to them meanwhile.
 
         Returns the waiters of this process that are next.
         """
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
-        """Notify the first waiter for each of these leases that is free. Returns those of this process."""
+        """Notify the first waiter of each free lease in `names`. Returns the notified waiters of this process."""
 
     async def subscribe(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
-        """Receive notifications for waiters, until `on_end` is called. False: this store has none, so poll instead."""
+        """Receive notifications for waiters, until `on_end` is called. Returns False if the waiters have to poll."""
 
     async def unsubscribe(self) -> None:
-        """The opposite of `subscribe`."""
+        """End the notifications that `subscribe` began."""
 
     async def sweep(self, unused_for: float) -> int:
-        """Delete leases that were not used for so many seconds.
+        """Delete leases that were not used for `unused_for` seconds.
 
         Returns the number of deleted leases, or -1 if another process is sweeping.
         """
 
     async def close_idle(self, idle_for: float) -> bool:
-        """Close connections that were not used for so many seconds. Return True if none is open any more."""
+        """Close connections that were not used for `idle_for` seconds. Returns True if no connection is open now."""
 
     async def close(self) -> None: ...

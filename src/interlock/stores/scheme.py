@@ -12,7 +12,7 @@ _FORMS = (
 
 
 def sqlalchemy_form(scheme: str) -> str:
-    """The message for a scheme that names a driver as well, as in ``postgresql+psycopg``."""
+    """Returns the message for a scheme that also names a driver, such as ``postgresql+psycopg``."""
     kind, _, driver = scheme.partition("+")
     return (
         f"The database URL begins with {scheme + '://'!r}, which is SQLAlchemy's form: drop the '+{driver}', "
@@ -21,7 +21,7 @@ def sqlalchemy_form(scheme: str) -> str:
 
 
 def scheme_of(url: str) -> str:
-    """Returns the scheme in lower case. Raises a ConfigurationError that repeats nothing of what follows the scheme."""
+    """Returns the scheme in lower case. Its ConfigurationError never repeats the rest of the URL."""
     scheme = url.partition(":")[0].lower() if "://" in url else ""
     if "+" in scheme:
         raise ConfigurationError(sqlalchemy_form(scheme))

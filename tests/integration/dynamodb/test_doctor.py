@@ -68,7 +68,7 @@ async def test_a_key_that_cannot_be_used(dynamodb_endpoint: str) -> None:
     found = await findings(url)
     await client.close()
     assert exit_status(found.values()) == 78
-    assert "is not a single text attribute" in found["reachable"].says
+    assert "has to be a single text attribute" in found["reachable"].says
 
 
 async def test_a_table_without_index_and_deletion(dynamodb_endpoint: str) -> None:

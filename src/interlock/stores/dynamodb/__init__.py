@@ -1,1 +1,1 @@
-"""Leases in a DynamoDB table. DynamoDB has no clock, so a process that wants a lease watches its item: see `leases`."""
+"""Leases in a DynamoDB table. DynamoDB has no clock, so a process watches the items of held leases: see `watch`."""

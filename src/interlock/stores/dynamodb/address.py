@@ -1,4 +1,4 @@
-"""URLs of tables, ``dynamodb://TABLE?region=…&endpoint=…``, with what is known of the clients' clocks."""
+"""Reads URLs of tables: ``dynamodb://TABLE?region=…&endpoint=…``, and a bound for the clients' clocks."""
 
 import math
 import re
@@ -13,13 +13,13 @@ _PARAMETERS = ("region", "endpoint", "prefix", "max_clock_skew")
 _LONGEST_PREFIX = 64
 DEFAULT_PREFIX = "LOCK#"
 RECORDS = "RECORD#"
-"""The keys of records begin with it; the rest is as in the keys of leases."""
+"""The keys of records begin with this text, and continue like the keys of leases."""
 
 
 class TableAddress(NamedTuple):
-    """`region` and `endpoint` are left to AWS's own settings if they are None. Keys begin with `prefix`.
+    """If `region` or `endpoint` is None, AWS's own settings decide. Keys begin with `prefix`.
 
-    `max_clock_skew` is a bound, in seconds, for the difference between the clocks of any two clients. None: unknown.
+    `max_clock_skew` is a bound, in seconds, for the difference between the clocks of any two clients; None if unknown.
     """
 
     table: str
@@ -45,17 +45,17 @@ def parsed(url: str) -> TableAddress:
         raise ConfigurationError(f"The URL of the DynamoDB table cannot be read: {_FORM}.") from None
     if "@" in parts.netloc:
         raise ConfigurationError(
-            f"Credentials have no place in the URL of a DynamoDB table ({_FORM}): AWS's own variables, profiles and "
-            "roles are used."
+            f"The URL of a DynamoDB table must not have credentials in it ({_FORM}): use AWS's own variables, profiles "
+            "or roles."
         )
     if not is_address(url) or parts.path.strip("/") or "#" in url or not _TABLE.fullmatch(parts.netloc):
         raise ConfigurationError(
-            f"The URL of a DynamoDB table has to name it: {_FORM}. "
+            f"The URL of a DynamoDB table has to name the table: {_FORM}. "
             "A # in a parameter is written %23, and a table's name has 3 to 255 of A-Z a-z 0-9 _ . -"
         )
     if unknown := [name for name in given if name not in _PARAMETERS]:
         raise ConfigurationError(
-            f"The URL of the DynamoDB table has a parameter {unknown[0]!r}: use {', '.join(_PARAMETERS)}."
+            f"The URL of the DynamoDB table has an unknown parameter {unknown[0]!r}: use {', '.join(_PARAMETERS)}."
         )
     value = {name: values[-1] for name, values in given.items()}
     return TableAddress(
@@ -76,7 +76,7 @@ def _endpoint(given: str | None) -> str | None:
 def _prefix(given: str) -> str:
     if not 0 < len(given) <= _LONGEST_PREFIX or not given.isprintable() or given.startswith(RECORDS):
         raise ConfigurationError(
-            f"prefix={given!r}: it has to be 1 to {_LONGEST_PREFIX} printable characters, and not to begin with "
+            f"prefix={given!r} cannot be used: use 1 to {_LONGEST_PREFIX} printable characters that do not begin with "
             f"{RECORDS}, as the keys of records do."
         )
     return given
@@ -90,5 +90,5 @@ def _skew(given: str | None) -> float | None:
     except ValueError:
         skew = math.nan
     if not 0 <= skew < math.inf:
-        raise ConfigurationError(f"max_clock_skew={given!r}: it has to be a number of seconds, 0 or more.")
+        raise ConfigurationError(f"max_clock_skew={given!r} cannot be used: use a number of seconds, 0 or more.")
     return skew

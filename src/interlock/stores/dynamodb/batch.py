@@ -1,7 +1,7 @@
 """Runs a batch as separate requests, a limited number at a time.
 
-TransactWriteItems would take a hundred items in one request, but all or none: one lost lease would fail the renewal of
-the others. So each item has its own request, and its own outcome.
+TransactWriteItems would take a hundred items in one request, but writes all of them or none: one lost lease would fail
+the renewal of the others. So each item has its own request, and its own outcome.
 """
 
 import asyncio

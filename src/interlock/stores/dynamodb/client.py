@@ -1,8 +1,8 @@
 """Requests to DynamoDB, with short timeouts and Interlock's own retries.
 
-botocore would wait for a minute and try ten times, which is longer than a lease. Here an attempt has a second and a
-half, and attempts are repeated at random intervals while there is time for an answer before the caller's deadline. If
-any attempt may have taken effect without an answer, the error's type says so, and the caller has to find out.
+botocore would wait for a minute and try ten times, which is longer than a lease. Interlock gives an attempt a second
+and a half, and repeats attempts at random intervals while an answer can still come before the caller's deadline. If any
+attempt may have taken effect without an answer, the error's type says so, and the caller has to find out.
 
 A connection carries one request at a time, and there are as many connections as requests: a renewal never waits for
 another request.
@@ -33,7 +33,7 @@ _MOST_CONNECTIONS = 1000
 
 
 class Client:
-    """Opened when it is first used."""
+    """A client of one table. Its connections are opened when it is first used."""
 
     def __init__(self, address: TableAddress) -> None:
         self.address = address
@@ -49,7 +49,7 @@ class Client:
         return self._client is not None
 
     async def call(self, operation: str, ends_at: float, **parameters: Any) -> dict[str, Any]:
-        """Raises `ConditionFailed`, or Interlock's errors. `ends_at` is on `boottime()`, for all attempts together."""
+        """Raises `ConditionFailed`, or Interlock's errors. `ends_at`: deadline of all attempts, by `boottime()`."""
         self._active_calls += 1
         try:
             return await self._attempts(operation, ends_at, parameters)
@@ -131,12 +131,12 @@ class Client:
             await stack.aclose()
 
     def sever(self) -> None:
-        """The event loop has ended, and nothing can be closed on it. A connection has no meaning to DynamoDB."""
+        """Drop the connections without closing them: the event loop has ended. DynamoDB keeps no state for them."""
         self._client = None
         self._stack = AsyncExitStack()
 
 
 @cache
 def _models() -> Any:
-    """botocore's description of AWS: reading it takes a while, and it is the same for every client."""
+    """Returns botocore's description of AWS, which takes a while to read and is the same for every client."""
     return get_session().get_component("data_loader")

@@ -35,7 +35,7 @@ _NO_CREDENTIALS = (boto.NoCredentialsError, boto.PartialCredentialsError, boto.C
 
 
 class ConditionFailed(Exception):
-    """The item does not meet the condition. `item`: None if the engine does not report it, or if there is none."""
+    """The item does not meet the condition. `item` is None if the engine does not report it, or if no item exists."""
 
     def __init__(self, item: Mapping[str, Any] | None) -> None:
         super().__init__()
@@ -62,7 +62,9 @@ def classified(error: Exception, address: TableAddress, operation: str) -> Reque
         )
     if isinstance(error, boto.NoRegionError):
         return RequestFailure(
-            errors.ConfigurationError(f"No region of {address} is known: add ?region=… or set AWS_REGION.")
+            errors.ConfigurationError(
+                f"The AWS region of {address} is unknown: add ?region=… to the URL, or set AWS_REGION."
+            )
         )
     if isinstance(error, TimeoutError | OSError | boto.ConnectionError | boto.HTTPClientError):
         return _unanswered(error, address)
@@ -96,13 +98,13 @@ def _refused(code: str, said: str, address: TableAddress, operation: str) -> err
     if code == "AccessDeniedException":
         return errors.PermissionMissing(
             f"These AWS credentials may not do {operation} on {address}: "
-            "docs/how-to/dynamodb.md has the policy they need."
+            "give them the policy of docs/how-to/dynamodb.md."
         )
     if code in _UNKNOWN_CALLER:
         return errors.AccessDenied(f"{address} does not accept these AWS credentials ({code}): renew or correct them.")
     if code == "UnknownOperationException":
         return errors.NotSupported(
-            f"The engine behind {address} does not know {operation}, which this needs: use DynamoDB itself."
+            f"The engine behind {address} does not know {operation}, which Interlock needs here: use DynamoDB itself."
         )
     return errors.StatementFailed(f"{address} refused {operation}: {code}: {said}", sqlstate=code)
 
@@ -133,7 +135,7 @@ def _unanswered(error: Exception, address: TableAddress) -> RequestFailure:
 
 def _throttled(address: TableAddress, code: str) -> errors.StoreThrottled:
     return errors.StoreThrottled(
-        f"{address} takes no more requests for now ({code}): raise its capacity, or use it less."
+        f"{address} takes no more requests for now ({code}): raise the table's capacity, or send fewer requests."
     )
 
 

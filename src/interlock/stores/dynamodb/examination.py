@@ -23,9 +23,9 @@ _PROBE = "##doctor"
 
 @dataclass(frozen=True)
 class TableExamination:
-    """`deletes_by` of the table is unknown if `ttl_hidden`.
+    """`ttl_hidden` is True if these credentials may not see the table's `deletes_by`.
 
-    `denied` are the refused operations that leases need, `cannot_list` those that listing them needs.
+    `denied` are the refused operations that leases need, `cannot_list` those that are needed to list leases.
     """
 
     round_trip: float
@@ -37,7 +37,7 @@ class TableExamination:
 
 
 async def examine(address: TableAddress, timeout: float) -> TableExamination:
-    """Raises the error if nothing can work."""
+    """Raises an error if the table cannot be used at all."""
     leases = DynamoLeases(address, holder=Holder("interlock doctor", "", 0), timeout=timeout)
     try:
         await leases.verify()

@@ -1,6 +1,6 @@
-"""Lists the leases that are held: finds them by the index, and reads them in the table.
+"""Lists the leases that are held: finds their keys in the index, and reads their items from the table.
 
-The index may be a moment late, as DynamoDB's indexes are, so its results are read again in the table.
+DynamoDB's indexes may be a moment late, so the items are read from the table.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,22 @@ _AT_ONCE = 100
 
 
 async def held(leases: DynamoLeases, prefix: str) -> list[HeldLease]:
-    """`remaining` is the time for which this process would still have to watch the lease: its whole ttl at first."""
+    """Returns the held leases.
+
+    `remaining` is the time for which this process would have to watch the lease from now: at first the whole ttl.
+    """
     found = [row for row in await listed(leases, prefix) if not row.is_broken]
     told = [_as_held(row, leases.watch.remaining(row)) for row in found]
     return [lease for lease in told if lease.remaining > 0]
 
 
 async def listed(leases: DynamoLeases, prefix: str) -> list[Row]:
-    """The items of the leases that have an owner, by name."""
+    """Returns the items of the leases that have an owner, sorted by name."""
     table = await leases.table()
     if not table.has_index:
         raise errors.NotSupported(
-            f"The table {leases.address.table!r} has no index {INDEX!r}, by which leases are listed: add it with "
-            "`interlock store create URL`."
+            f"The table {leases.address.table!r} has no index {INDEX!r}, by which leases are listed: add the index "
+            "with `interlock store create URL`."
         )
 
     async def in_shard(shard: int) -> list[Item]:

@@ -1,16 +1,16 @@
 """Leases on DynamoDB, one item of a table for each.
 
-Conditions. A lease is taken by one conditional PutItem: of an item that is free, or of an item that was watched and
-stayed unchanged for the whole ttl (see `watch`), and then only if it is still unchanged. Renewals and releases have
-their grant as their condition. No decision depends on an earlier read alone.
+Conditions. A process takes a lease by one conditional PutItem. Its condition is that the item is free, or that the item
+is still unchanged after this process watched it unchanged for the whole ttl (see `watch`). The condition of renewals
+and releases is that the item has their grant. No decision depends on an earlier read alone.
 
 Lost answers. A request whose answer was lost is sent again: it then finds its own grant in the item, and renews it
 before trusting it, because other processes may have watched the item for a while. A request that takes effect long
 after it was sent, later than the next request of its grant, carries a smaller token than the item, and is refused.
-A process that dies leaves its item as it is: other processes watch it, and take it over.
+A process that dies leaves its item as it is: other processes watch the item, and take over the lease.
 
-There is no queue: it would be an item to which every waiter writes. The first request after the lease is free gets it.
-So there are no notifications and no offers, and a lease cannot be handed over.
+There is no queue: it would be an item to which every waiter writes. The first request after the lease is free gets the
+lease. So there are no notifications and no offers, and a lease cannot be handed over.
 """
 
 import time
@@ -70,7 +70,7 @@ class DynamoLeases:
         self._table: tables.LeaseTable | None = None
         self._last_token = 0
         self._trusted_until: dict[UUID, float] = {}
-        """For this process's grants. Until another process takes a lease, only its holder knows that it has expired."""
+        """The ends of this process's grants: until another process takes a lease, only its holder knows its expiry."""
 
     async def verify(self) -> None:
         """Raise an error if the table cannot be used."""
@@ -94,7 +94,7 @@ class DynamoLeases:
         raise errors.NotSupported("DynamoDB has no queue of waiters, so a lease cannot be handed over: release it.")
 
     async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
-        """A failed renewal is repeated soon, and does not affect the others."""
+        """A renewal that fails does not affect the others: it is listed in `locked`, and the caller repeats it soon."""
         await self.table()
         ends_at = boottime() + timeout
 
@@ -137,7 +137,7 @@ class DynamoLeases:
         self.client.sever()
 
     def key_of(self, name: str) -> Item:
-        """Call it once the table is known."""
+        """Returns the key of the lease's item. The table has to be known before the call."""
         assert self._table is not None
         return {self._table.key: {"S": self.address.prefix + name}}
 
@@ -267,7 +267,7 @@ class DynamoLeases:
         )
 
     async def _found(self, failed: ConditionFailed, name: str, ends_at: float) -> Row | None:
-        """The item that failed the condition; read it if the engine did not report it."""
+        """Returns the item that failed the condition. If the engine did not report the item, it is read."""
         assert self._table is not None
         if failed.item is None:
             return await self._read(name, ends_at)
@@ -282,13 +282,13 @@ class DynamoLeases:
         return None if item is None else rows.read(item, self._table.key, self.address.prefix)
 
     def _draw_token(self, seen: Row | None) -> int:
-        """A token greater than the item's, and than all that this process has drawn."""
+        """Returns a token that is greater than the item's token, and than all tokens that this process has drawn."""
         self._last_token = max(int(self.wall_clock() * 1_000_000), self._last_token + 1)
         return self._last_token if seen is None else max(self._last_token, seen.token + 1)
 
 
 def _text(value: str) -> dict[str, str]:
-    """Refuse text that is not Unicode: some engines refuse it with errors of their own, others store it."""
+    """Returns the value of a text attribute. Refuses text that is not Unicode, because only some engines refuse it."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -297,12 +297,12 @@ def _text(value: str) -> dict[str, str]:
 
 
 def _version(moment: float) -> dict[str, str]:
-    """The holder's clock: it grows with each renewal, and stays the same when a renewal is sent again."""
+    """Returns a version by the holder's clock: it grows with each renewal. A renewal that is sent again keeps it."""
     return {"N": str(int(moment * 1_000_000))}
 
 
 class _Refusal(NamedTuple):
-    """The grant is not the current one. `broken` is set if an operator broke it."""
+    """A refused renewal: the grant is not current. `broken` is set if an operator broke the grant."""
 
     broken: BrokenBy | None
 

@@ -1,8 +1,8 @@
 """Lists and breaks the leases in a table, for operators.
 
-A lease is broken by one conditional UpdateItem, of exactly the grant that was read. Its holder's next renewal is
-refused, and so is its guard. Afterwards the item is free, or it has an owner that no process is: a process that wants
-it has to watch it unchanged for the whole ttl, as any lease that is not renewed.
+One conditional UpdateItem breaks exactly the grant that was read. The holder's next renewal is refused, and so is the
+holder's guard. Afterwards the item is free, or its owner is an id that no process has: a process that wants the lease
+has to watch the item unchanged for the whole ttl, as for any lease that is not renewed.
 """
 
 from uuid import uuid4
@@ -17,7 +17,7 @@ from interlock.stores.dynamodb.store import DynamoStore
 
 class DynamoOperations(DynamoStore):
     async def rows(self, prefix: str) -> list[Row]:
-        """The items of leases that are held, or were broken a moment ago, by name."""
+        """Returns the items of leases that are held, or were broken and are not free yet, sorted by name."""
         return await lease_list.listed(self, prefix)
 
     async def row(self, name: str) -> Row | None:
@@ -25,7 +25,7 @@ class DynamoOperations(DynamoStore):
         return await self._read(name, boottime() + self.timeout)
 
     async def break_lease(self, name: str, *, immediate: bool, reason: str | None, by: str) -> Row | None:
-        """Returns the item as it was before; None: the lease is not held, or was released meanwhile."""
+        """Returns the item as it was before the break, or None if the lease was not held or was released meanwhile."""
         seen = await self.row(name)
         if seen is None or seen.owner_id is None or (seen.is_broken and not immediate):
             return None

@@ -1,7 +1,7 @@
-"""Records, one item each, and guards: both write in a transaction that checks that the grant is current.
+"""Keeps records, one item for each, and makes guards: both rely on transactions that check that the grant is current.
 
-Not every engine has transactions. That is checked before the first record is read, because a caller that reads a record
-is about to do work that has to be recorded.
+Not every engine has transactions. Interlock checks for them before it reads the first record, because a caller that
+reads a record is about to do work that has to be recorded.
 """
 
 from contextlib import suppress
@@ -20,7 +20,10 @@ from interlock.stores.leases import GrantIdentity
 
 
 async def require_transactions(leases: DynamoLeases) -> None:
-    """Raises `NotSupported` if there are none. An engine that has transactions refuses an empty one."""
+    """Raises `NotSupported` if the server has no transactions.
+
+    The test is an empty transaction: a server that has transactions refuses it as invalid.
+    """
     with suppress(errors.StatementFailed, errors.PermissionMissing):
         await leases.client.call("transact_write_items", boottime() + leases.timeout, TransactItems=[])
 
@@ -40,7 +43,7 @@ async def read(leases: DynamoLeases, key: str) -> StoredRecord | None:
 
 
 async def write(leases: DynamoLeases, key: str, value: str, grant: GrantIdentity) -> bool:
-    """A retried request is one request to DynamoDB, by its token: it cannot undo a later write."""
+    """All attempts have one `ClientRequestToken`: DynamoDB applies them once, so a retry cannot undo a later write."""
     item = await _key(leases, key) | {
         "token": {"N": str(grant.token)},
         "value": {"S": value},
@@ -64,10 +67,11 @@ async def _key(leases: DynamoLeases, key: str) -> Item:
 
 
 def condition_check(leases: DynamoLeases, grant: GrantIdentity) -> dict[str, Any]:
-    """A guard for `TransactItems` of TransactWriteItems: the transaction is refused unless the grant is current.
+    """Returns a guard for `TransactItems` of TransactWriteItems: DynamoDB then refuses a grant that is not current.
 
-    A grant is current until it is released or taken over. DynamoDB decides that together with the writes, and until it
-    has, no other process can take the lease. Call it once the table is known, as it is to the holder of a grant.
+    A grant is current until it is released or taken over. DynamoDB checks the grant together with the writes, and until
+    the transaction has ended, no other process can take the lease. The table has to be known before the call, as it is
+    to the holder of a grant.
     """
     key = leases.key_of(grant.name)
     return {

@@ -1,10 +1,10 @@
 """A lease's item: its attributes, and the conditions and expressions for writing it.
 
-The item stays when the lease is released, because the next token has to be greater than its `fence`. Times are text:
-DynamoDB deletes by numbers only, and of ours only `ttl` is one that it could mean, a week after the last use. A token
-is the clock in microseconds, or one more than the fence, so it grows beyond a deletion as well.
+The item stays when the lease is released, because the next token has to be greater than the item's `fence`. DynamoDB
+deletes items by an attribute that is a number, so times are text, except `ttl`: a week after the last use. A token is
+the clock in microseconds, or the fence plus one if that is greater, so tokens grow even if the item was deleted.
 
-Expressions name attributes by ``#``, with `names`: `ttl` and others are reserved words.
+Expressions write attributes with ``#``, and `names` maps them: `ttl` and other names are reserved words of DynamoDB.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ FREED = (
     "REMOVE #owner_id, #expires_at, #listing"
 )
 BROKEN = "broken "
-"""The `owner_id` of a broken lease that is not free yet begins with it."""
+"""The `owner_id` of a broken lease that is not free yet begins with this text."""
 
 _IN_EXPRESSIONS = (
     "owner_id", "last_owner_id", "fence", "version", "expires_at", "listing", "ttl", "broken_by", "broken_at",
@@ -65,7 +65,7 @@ class Breaking(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`owner_id` is that of the grant that holds the lease; None: it is free."""
+    """`owner_id` is the id of the grant that holds the lease, or None if the lease is free."""
 
     name: str
     owner_id: str | None
@@ -89,11 +89,11 @@ class Row:
 
     @property
     def was_freed_at_once(self) -> bool:
-        """True if the lease was broken with `immediate`, and not acquired since."""
+        """True if the lease was broken with `immediate`, and was not acquired since."""
         return self.broken is not None and self.owner_id is None and not (self.last_owner_id or "").startswith(BROKEN)
 
     def broken_of(self, grant: GrantIdentity) -> "Breaking | None":
-        """The break of the lease while this grant held it, if there was one."""
+        """Returns the break that ended this grant, or None if no operator broke the grant."""
         return self.broken if self.token == grant.token and self.last_owner_id == str(grant.grant_id) else None
 
     def is_held_by(self, grant_id: UUID) -> bool:
@@ -101,12 +101,12 @@ class Row:
 
     @property
     def state(self) -> tuple[str | None, int, int]:
-        """Changed by each write of a holder, and never repeated."""
+        """A value that changes with each write of a holder, and never repeats."""
         return self.owner_id, self.token, self.version
 
 
 def read(item: Mapping[str, Any], key: str, prefix: str) -> Row:
-    """`key` is the table's key attribute, whose value is `prefix` and the lease's name."""
+    """Returns the row of an item. `key` is the table's key attribute: its value is `prefix` and the lease's name."""
     name = item[key]["S"]
     if "fence" not in item or "version" not in item:
         raise StatementFailed(
@@ -138,24 +138,24 @@ def _breaking(item: Mapping[str, Any]) -> Breaking | None:
 
 
 def mine(grant: GrantIdentity) -> Item:
-    """The values of `MINE`."""
+    """Returns the values for the condition `MINE`."""
     return {":owner_id": {"S": str(grant.grant_id)}, ":token": {"N": str(grant.token)}}
 
 
 def names(key: str, *expressions: str) -> dict[str, str]:
-    """The names in these expressions. DynamoDB refuses names that no expression uses."""
+    """Returns the names that these expressions use: DynamoDB refuses names that no expression uses."""
     text = " ".join(expressions)
     found = {f"#{name}": name for name in _IN_EXPRESSIONS if f"#{name}" in text}
     return found | ({"#key": key} if "#key" in text else {})
 
 
 def shown(moment: float) -> dict[str, str]:
-    """A readable time, which sorts as text in the order of time."""
+    """Returns the time as readable text. The texts sort in the order of time."""
     return {"S": datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")}
 
 
 def moment(value: Mapping[str, str]) -> float:
-    """The opposite of `shown`."""
+    """Returns the time that `shown` made a text of."""
     return datetime.fromisoformat(value["S"]).timestamp()
 
 

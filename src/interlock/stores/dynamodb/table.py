@@ -1,7 +1,7 @@
-"""The table: describes it, checks that Interlock can use it, and creates what is missing.
+"""Describes the table, checks that Interlock can use it, and creates the missing parts.
 
-The table may be used for other data as well: its key has to be a single text attribute, under any name. The index,
-which may be missing, is for listing leases: it has the keys of held leases, and renewals do not write to it.
+The table may have other data as well: its key has to be a single text attribute, under any name. The index, which may
+be missing, is for listing leases: it has the keys of held leases, and renewals do not write to it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _POLL_EVERY = 0.5
 
 
 class LeaseTable(NamedTuple):
-    """`key` is the name of the key; `deletes_by` is the attribute by which DynamoDB deletes items, if it does."""
+    """`key` is the name of the key; `deletes_by` is the attribute by which DynamoDB deletes items, if any."""
 
     key: str
     has_index: bool
@@ -30,7 +30,7 @@ class LeaseTable(NamedTuple):
 
     @property
     def lacks(self) -> list[str]:
-        """The optional parts that it lacks, in words."""
+        """The optional parts that the table lacks, in words."""
         return [
             *(["the index by which leases are listed"] if not self.has_index else []),
             *(["deletion by ttl: items of unused leases stay"] if self.deletes_by != TTL else []),
@@ -38,21 +38,22 @@ class LeaseTable(NamedTuple):
 
 
 async def describe(client: Client, seconds: float = _ANSWER_WITHIN) -> LeaseTable:
-    """Returns the part that leases need. Raises `SchemaMissing` and `SchemaForeign`."""
+    """Returns the facts that leases need. Raises `SchemaMissing` or `SchemaForeign` if leases cannot use the table."""
     found = await _described(client, seconds)
     keys = {part["KeyType"]: part["AttributeName"] for part in found["KeySchema"]}
     types = {definition["AttributeName"]: definition["AttributeType"] for definition in found["AttributeDefinitions"]}
     if "RANGE" in keys or types[keys["HASH"]] != "S" or keys["HASH"] in ATTRIBUTES:
         raise errors.SchemaForeign(
-            f"The key of the table {client.address.table!r} is not a single text attribute, with a name that "
-            "Interlock does not use otherwise: name another table, or create one with `interlock store create URL`."
+            f"The table {client.address.table!r} cannot have leases: its key has to be a single text attribute, with a "
+            "name that Interlock does not use for another attribute. Name another table, or create one with "
+            "`interlock store create URL`."
         )
     indexes = found.get("GlobalSecondaryIndexes", ())
     return LeaseTable(keys["HASH"], any(index["IndexName"] == INDEX for index in indexes))
 
 
 async def examine(client: Client) -> LeaseTable:
-    """Returns all of it, with the part that only operators need."""
+    """Returns all facts, also `deletes_by`, which only operators need."""
     table = await describe(client)
     description_answer = await client.call("describe_time_to_live", _deadline(), TableName=client.address.table)
     description = description_answer["TimeToLiveDescription"]
@@ -61,7 +62,7 @@ async def examine(client: Client) -> LeaseTable:
 
 
 async def create(client: Client, key: str) -> LeaseTable:
-    """Create what is missing: the table, its index, its deletion by ttl. Concurrent calls are safe."""
+    """Create the missing parts: the table, its index, its deletion by ttl. Concurrent calls are safe."""
     if key in ATTRIBUTES:
         raise errors.ConfigurationError(f"The key cannot be called {key!r}: Interlock uses that name for an attribute.")
     try:
@@ -110,7 +111,7 @@ async def _add_index(client: Client, key: str) -> None:
 
 
 async def _delete_by_ttl(client: Client) -> None:
-    """Leaves a table that deletes by another attribute as it is, and an engine that deletes nothing."""
+    """Make the table delete by `ttl`, unless it deletes by another attribute, or the engine cannot delete."""
     if (await examine(client)).deletes_by is not None:
         return
     try:
@@ -132,7 +133,7 @@ async def _until_active(client: Client) -> None:
     while not _is_active(await _described(client)):
         if boottime() > ends_at:
             raise errors.DatabaseUnreachable(
-                f"The table {client.address.table!r} was not ready after {_READY_TIMEOUT:g} s: check AWS's console."
+                f"The table {client.address.table!r} was not ready after {_READY_TIMEOUT:g} s: see AWS's console."
             )
         await asyncio.sleep(_POLL_EVERY)
 

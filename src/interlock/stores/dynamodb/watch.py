@@ -27,9 +27,9 @@ class LeaseWatch:
         self._seen: dict[str, tuple[tuple[str | None, int, int], float]] = {}
 
     def remaining(self, row: Row) -> float:
-        """Seconds that this item has to stay unchanged before the lease may be taken over: 0 or less means now.
+        """Returns the seconds that this item has to stay unchanged before the lease may be taken over; 0 or less: now.
 
-        Call it after the item was received.
+        Call this method after the item was received.
         """
         left = row.ttl - self._unchanged_for(row)
         if self._skew is not None:

@@ -28,12 +28,12 @@ def test_what_a_url_names(url: str, address: TableAddress) -> None:
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("dynamodb://", "has to name it"),
+        ("dynamodb://", "has to name the table"),
         ("dynamodb://a", "3 to 255"),
-        ("dynamodb://locks/more", "has to name it"),
+        ("dynamodb://locks/more", "has to name the table"),
         ("dynamodb://locks#x", "written %23"),
         ("dynamodb://locks?prefix=LOCK#", "written %23"),
-        ("dynamodb://key:geheim@locks", "Credentials have no place"),
+        ("dynamodb://key:geheim@locks", "must not have credentials"),
         ("dynamodb://locks?zone=1", "parameter 'zone'"),
         ("dynamodb://locks?region", "cannot be read"),
         ("dynamodb://locks?endpoint=127.0.0.1:4566", "http or https"),
