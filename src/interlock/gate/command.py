@@ -1,4 +1,4 @@
-"""Run a command under the gate: no part of it survives the loss of the gate or the death of this process."""
+"""Run a command under the gate: no process of the command survives the loss of the gate or the end of this process."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ log = events(__name__)
 
 
 async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing, environment: Mapping[str, str]) -> int:
-    """Pass the gate, run the command if it is needed there, and return its exit status (0 if it was not needed).
+    """Pass the gate and, if a migration is needed, run the command. Returns its exit status, or 0 if it did not run.
 
-    The command gets `environment` with two variables more, the gate and its fence. A signal before the command runs
-    ends the wait, and the status is 128 plus its number; later signals go to the command.
+    The command gets `environment` and two more variables: the gate's name and fence. A signal before the command runs
+    ends the wait, and the status is 128 plus the signal's number; later signals go to the command.
     """
     with SignalForwarder() as signals:
         return await signals.exit_status(_pass(gate, signals, argv, timing, environment))
 
 
 async def check_by_command(line: str, gate: str, environment: Mapping[str, str] | None = None) -> Verdict:
-    """Run a shell command that checks the schema. Its exit status is 0 for current, 1 for behind, 3 for too new."""
+    """Run a shell command that checks the schema: exit status 0 means current, 1 means behind, 3 means too new."""
     process = await asyncio.create_subprocess_shell(line, env=environment)
     try:
         status = await process.wait()
@@ -43,7 +43,7 @@ async def check_by_command(line: str, gate: str, environment: Mapping[str, str] 
         case 3:
             return Verdict.TOO_NEW
     raise errors.CheckFailed(
-        f"The check command ended with status {status}: it has to answer with "
+        f"The check command ended with status {status}: it has to exit with "
         "0 (current), 1 (to be migrated) or 3 (too new for this release).",
         gate=gate,
     )
@@ -79,7 +79,7 @@ async def _end_sessions(passage: AsyncPassage) -> None:
 
 
 def _raise_failure(passage: AsyncPassage, result: CommandResult) -> None:
-    """Raise the command's failure, which the gate then records."""
+    """Raise an error if the command failed; the gate then records that error."""
     if not result.all_ended:
         passage.leave_open()
     if status := status_of(result, passage, gate=passage.gate):

@@ -1,17 +1,19 @@
 """The migration gate: of all replicas that start, one migrates, and the others wait or go on.
 
-The order, and the statement that decides:
+A replica passes the gate in these steps:
 
-1. A replica that finds the schema current before it requests the lock goes on without it.
-2. ``pg_try_advisory_lock``, on a session of the replica's own, decides which replica migrates. A waiter repeats it
-   and never waits inside it.
+1. A replica that finds the schema current before it requests the lock goes on without the lock.
+2. ``pg_try_advisory_lock``, on a session of the replica's own, decides which replica migrates. A waiter repeats that
+   statement and never waits inside it.
 3. The holder first makes sure that nothing of a dead predecessor is left (`predecessor`), then checks again whether a
    migration is needed, then opens its row in ``gate_run``, and only then migrates. From then on a second session shows
-   that its process lives.
-4. The holder trusts its lock only for a time after each heartbeat (`times`), and stops the migration when that is over.
+   that the holder's process lives.
+4. The holder trusts its lock only for a time after each heartbeat (`times`), and stops the migration when that time is
+   over.
 
-A crash before the row is open has changed nothing. The next holder deals with a crash while it is open, in 3. A crash
-after the migration and before the end of the row looks the same; the check in 3 then finds the schema current.
+A crash before the row is open has changed nothing. After a crash while the row is open, the next holder first ends the
+remains, in step 3. A crash after the migration and before the row is closed looks the same to the next holder: its
+check in step 3 then finds the schema current.
 """
 
 import asyncio
@@ -52,25 +54,26 @@ class GateOptions(TypedDict, total=False):
     url: str | None
     """The database, reached directly. Default: INTERLOCK_DATABASE_URL, else that of this machine's `interlock up`."""
     target_schema: str | None
-    """The schema that is migrated, as part of the gate's name. Default: the first that its search path names."""
+    """The schema that is migrated, as part of the gate's name. Default: the first schema that the search path names."""
     check: Check | None
-    """Returns True if the schema is current. Called before the lock is requested, and again once it is held."""
+    """A function that returns True if the schema is current. The gate calls it before it requests the lock, and again
+    once it holds the lock."""
     version: Version | None
     """The version to which this release migrates. With it, a schema of a newer release is recognised."""
     compatible_since: Version | None
     """The oldest version that can work with the schema once it is at `version`. Default: none but `version`."""
     policy: Policy
-    """The action while another replica migrates: `wait` (default), `skip`, or `fail`."""
+    """The action if another replica migrates: `wait` (default), `skip`, or `fail`."""
     timeout: float | None
-    """The longest wait. Default: as long as another replica migrates."""
+    """The longest wait, in seconds. Default: no limit."""
     migration_role: str | None
     """The role of the migration's sessions, used by no other client. Default: the gate's role."""
     session_pooler: bool
     """True if the URL leads to a pooler in session mode. Default: poolers are refused."""
     on_wait: Callable[[str], object] | None
-    """Called now and then during the wait, with a sentence for the user; on the event loop's thread."""
+    """Called every 10 seconds during the wait, on the event loop's thread, with a sentence for the user."""
     timing: Timing | None
-    """The time for which a silent migrator is trusted, and the waiters' poll interval. Default: that of `Timing`."""
+    """The time for which a silent migrator is trusted, and the waiters' poll interval. Default: `Timing()`."""
     own_schema: str | None
     """The schema of Interlock's tables. Default: INTERLOCK_SCHEMA, else `interlock`."""
 
@@ -78,8 +81,8 @@ class GateOptions(TypedDict, total=False):
 class AsyncGate:
     """``async with AsyncGate("shop", check=is_current) as passage: if passage.needed: …``
 
-    `app` distinguishes applications that share a database schema; `GateOptions` lists the rest. If the lock is lost,
-    the body is cancelled and `GateLost` is raised. `phase` and `holder` may be read at any time.
+    `app` distinguishes applications that share a database schema; `GateOptions` lists the other parameters. If the lock
+    is lost, the body is cancelled and `GateLost` is raised. You may read `phase` and `holder` at any time.
     """
 
     def __init__(
@@ -109,7 +112,9 @@ class AsyncGate:
         if self._policy not in get_args(Policy):
             raise errors.ConfigurationError(f"{self._policy!r} is not a policy: use wait, skip or fail.")
         if self._timeout is not None and not self._timeout >= 0:
-            raise errors.ConfigurationError(f"A timeout of {self._timeout} s cannot work: use 0 or more, or none.")
+            raise errors.ConfigurationError(
+                f"A timeout of {self._timeout} s cannot work: use 0 s or more, or no timeout."
+            )
         self._entered = False
         self._holding: HeldLock | None = None
         self._body: Body | None = None
@@ -135,18 +140,21 @@ class AsyncGate:
 
     @property
     def has_own_role(self) -> bool:
-        """True if the migration has a role of its own: then all sessions of that role are the migration's."""
+        """True if the migration has a role of its own: then every session of that role belongs to the migration."""
         return self._migration_role is not None
 
     async def run(self, migrate: Callable[[], Any]) -> bool:
-        """Call `migrate` if it is needed. Returns True if it was."""
+        """Call `migrate` if a migration is needed. Returns True if `migrate` was called."""
         async with self as passage:
             if passage.needed:
                 await call(migrate, self._run_blocking)
             return passage.needed
 
     async def enter(self) -> AsyncPassage:
-        """Pass the gate, with a wait according to the policy. Pair with `leave`. A loss does not cancel the body."""
+        """Pass the gate; the policy decides if this waits. Call `leave` at the end.
+
+        The loss of the gate does not cancel the caller's code.
+        """
         if self._entered:
             raise errors.ConfigurationError("This gate object is in use: make one for each passage.")
         self._entered = True
@@ -189,7 +197,7 @@ class AsyncGate:
         return self._pass_without_lock(str(lock.name), reason)
 
     async def _acquire(self, lock: LockSession) -> Reason | None:
-        """Wait for the lock. Returns None with the lock; otherwise the reason to go on without it."""
+        """Wait for the lock. Returns None once the lock is held; otherwise the reason to go on without the lock."""
         wait = GateWait(self._timeout, self._on_wait)
         records = await retry_while_locked(lambda: self._records(lock), lambda: wait.tick(lock, None))
         if self._version is not None:
@@ -226,7 +234,7 @@ class AsyncGate:
         )
 
     async def _take_over(self, lock: LockSession) -> AsyncPassage:
-        """With the lock: end the predecessor's work, check again if a migration is needed, and only then open a run."""
+        """With the lock, end the predecessor's work, check if a migration is still needed, and only then open a run."""
         holding = HeldLock(lock)
         try:
             passage = await self._checked_passage(holding)
@@ -283,7 +291,7 @@ class AsyncGate:
         status.require()
 
     async def _records(self, lock: LockSession) -> GateRecords | None:
-        """The runs that other replicas have recorded; None if Interlock's tables do not exist yet."""
+        """Returns the gate's recorded runs. None if the gate records none, or Interlock's tables are not current."""
         if not self._recorded:
             return None
         status = await schema.read_status(lock.session, self._own_schema)
@@ -292,22 +300,22 @@ class AsyncGate:
         return GateRecords(lock.session, str(lock.name), self._own_schema)
 
     async def _read_verdict(self, records: GateRecords | None) -> Verdict:
-        """Compare recorded versions first, because they show a schema that is too new; then run the check."""
+        """Compare the recorded version first, because it shows a schema that is too new; then run the user's check."""
         verdict = await self._compare_versions(records)
         if self._check is None or verdict is Verdict.NEWER:
             return verdict or Verdict.BEHIND
         return await self._run_check()
 
     async def _compare_versions(self, records: GateRecords | None) -> Verdict | None:
-        """Compare the recorded version with this release's; None if there is no version to compare."""
+        """Compare the recorded version with this release's. Returns None if the gate has no version or no records."""
         if self._version is None or records is None:
             return None
         version, compatible_since = await records.recorded_version()
         verdict = compare(self._version, version, compatible_since)
         if verdict is Verdict.TOO_NEW:
             raise errors.SchemaTooNew(
-                f"The schema behind {records.gate} was migrated to version {version}, "
-                f"which version {self._version} cannot work with: start a newer release."
+                f"The schema of the gate {records.gate} was migrated to version {version}, "
+                f"and version {self._version} cannot work with it: start a newer release."
             )
         return verdict
 
@@ -316,8 +324,7 @@ class AsyncGate:
         verdict = as_verdict(await call(self._check, self._run_blocking))
         if verdict is Verdict.TOO_NEW:
             raise errors.SchemaTooNew(
-                f"The schema behind {self._app or 'this gate'} is newer than this release can work with: "
-                "start a newer release."
+                f"The schema of {self._app or 'this gate'} is too new for this release: start a newer release."
             )
         return verdict
 
@@ -341,6 +348,6 @@ def _reason(verdict: Verdict | None) -> Reason:
 def _checked(url: str) -> str:
     if (kind := url.partition(":")[0].lower()) in FOR_LEASES_ALONE:
         raise errors.ConfigurationError(
-            f"The gate needs PostgreSQL, and a {kind}:// database has leases alone: use a postgresql:// URL."
+            f"The gate needs PostgreSQL, and a {kind}:// database keeps only leases: use a postgresql:// URL."
         )
     return checked(url)

@@ -1,8 +1,8 @@
 """The gate's lock while it is held: its heartbeat, its loss and its release.
 
-There are two sessions: the lock's, which only sends heartbeats, and that of the records, which writes rows and shows
-that this process lives. The end of either is the loss of the gate. The other one is kept until the migration has
-stopped: the lock keeps other replicas out, and the session of the records makes them wait.
+There are two sessions. The lock's session only sends heartbeats. The records' session writes rows and shows that this
+process lives. If one of them ends, the gate is lost. The other session is kept until the migration has stopped: the
+lock's session keeps other replicas out, and the records' session makes them wait.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class HeldLock:
-    """Sends heartbeats from its creation, directly after the lock was taken, until `finish` or `release`."""
+    """A held lock, created directly after the lock was taken. It sends heartbeats until `finish` or `release`."""
 
     def __init__(self, lock: LockSession) -> None:
         self.lock = lock
@@ -44,7 +44,7 @@ class HeldLock:
 
     @property
     def lost(self) -> bool:
-        """True once another replica may hold the gate. Reads the clock, so it is right even after a suspension."""
+        """True once another replica may hold the gate. It compares the clock, so a suspended process sees the loss."""
         return self._why_lost is not None or boottime() >= self.lock.trusted_until
 
     def check(self) -> None:
@@ -52,7 +52,7 @@ class HeldLock:
             raise self.error()
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Register a callback for the loss. It is called at once if the gate is lost already."""
+        """Register a function that is called when the gate is lost, or at once if the gate is lost already."""
         self._loss_callbacks.append(callback)
         if self._why_lost is not None:
             callback(self._why_lost)
@@ -84,7 +84,7 @@ class HeldLock:
             await self.release()
 
     async def release(self) -> None:
-        """Close both sessions, the lock's first: the next holder finds the run as it was recorded."""
+        """Close the lock's session, then the records' session. The next holder finds the run as it was recorded."""
         self._closing = True
         self._heartbeats.cancel()
         try:
@@ -155,7 +155,7 @@ class HeldLock:
 
 
 def _recordable(failure: BaseException | None) -> str | None:
-    """Returns the text of Interlock's own errors, and only the class of others: their text may quote a password."""
+    """Returns the text of an Interlock error. Of any other error only the class: its text may quote a password."""
     if failure is None:
         return None
     return str(failure) if isinstance(failure, errors.InterlockError) else type(failure).__name__

@@ -1,4 +1,4 @@
-"""An operator's interventions at a gate. Each is recorded with its operator, action and reason."""
+"""An operator's interventions at a gate. Each intervention is recorded with its operator, action and reason."""
 
 from typing import Literal
 
@@ -9,9 +9,9 @@ from interlock.stores.postgres import Session
 
 
 async def unlock(session: Session, own_schema: str, status: GateStatus, *, reason: str | None, by: str) -> int:
-    """End the session that holds the gate; its migrator notices and stops. Returns the pid of its server process.
+    """End the session that holds the gate, so that the migrator notices and stops. Returns that session's server pid.
 
-    The next replica at the gate still makes sure that nothing of that migrator is left.
+    The next replica at the gate still makes sure that nothing of the migrator is left.
     """
     if status.holder is None:
         raise errors.ConfigurationError(f"The gate {status.gate} is not held: there is nothing to unlock.")
@@ -36,5 +36,7 @@ async def settle(
     queries = gate_queries(own_schema)
     async with session.transaction():
         if await session.fetchval(queries[f"settle_step_{answer}"], gate, step) is None:
-            raise errors.ConfigurationError(f"The gate {gate} has no half-done step {step!r}: nothing was changed.")
+            raise errors.ConfigurationError(
+                f"The gate {gate} has no half-done step {step!r}, so nothing was changed: see `interlock gate steps`."
+            )
         await session.execute(queries["record_intervention"], gate, f"step {answer}", step, reason, by)

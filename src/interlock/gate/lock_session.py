@@ -1,8 +1,8 @@
 """The session that holds a gate's lock, and does nothing else.
 
-It is never idle in a transaction and never waits inside SQL, so it never blocks CREATE INDEX CONCURRENTLY. The lock is
-the server's: it ends with the session, and the server ends the session after `ttl` without a message. The holder's
-trust ends before that.
+The session is never idle in a transaction and never waits inside SQL, so it never blocks CREATE INDEX CONCURRENTLY.
+The lock ends with the session, and the server ends the session after `ttl` without a message. The holder stops
+trusting the lock before that.
 """
 
 from typing import Self

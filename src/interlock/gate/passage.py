@@ -1,4 +1,4 @@
-"""The passage of a gate: the requests and reports of a migration while it runs."""
+"""The passage of a gate: a running migration checks the gate, reports its progress and runs steps through it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,10 +12,10 @@ Reason = Literal["behind", "current", "newer", "busy"]
 
 
 class AsyncPassage:
-    """`needed` is True if this replica is to migrate. If not, `reason` is why: the schema is `current`, or `newer` and
-    compatible, or another replica is `busy` with it and the policy is to skip.
+    """`needed` is True if this replica has to migrate. Otherwise `reason` says why not: the schema is `current`, or it
+    is `newer` and compatible, or another replica migrates (`busy`) and the policy is `skip`.
 
-    All other methods are for the replica that migrates; for the others they raise `GateError`.
+    All methods are for the replica that migrates; on any other replica they raise `GateError`.
     """
 
     def __init__(
@@ -32,7 +32,8 @@ class AsyncPassage:
 
     @property
     def fence(self) -> int:
-        """A number that grows with each migration of this gate; writes to other systems can carry it."""
+        """The fencing token of this migration: it grows with each migration of the gate. Send it to other systems with
+        your writes."""
         return self._held.fence
 
     @property
@@ -54,7 +55,7 @@ class AsyncPassage:
         return self._held.error()
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Call `callback(why)` as soon as the gate is lost, on the event loop's thread: it must not block."""
+        """Call `callback(why)` as soon as the gate is lost, on the event loop's thread. The callback must not block."""
         self._held.on_lost(callback)
 
     def on_renewed(self, callback: Callable[[float], object]) -> None:
@@ -62,14 +63,14 @@ class AsyncPassage:
         self._held.on_renewed.append(callback)
 
     def leave_open(self) -> None:
-        """Do not record an end, because a part of this migration may still run: a successor deals with that first."""
+        """Leave the run open, because a part of this migration may still run. A successor ends that part first."""
         self._held.leave_open = True
 
     async def end_own_sessions(self) -> None:
         """End every database session that this migration may have left behind, as a successor would.
 
-        For a migration that did not end by itself, or that has a role of its own. Raises PredecessorAlive if a session
-        cannot be ended.
+        Call it after a migration that did not end by itself, or that has a role of its own. Raises PredecessorAlive if
+        a session cannot be ended.
         """
         await self._held.end_own_sessions()
 
@@ -81,19 +82,19 @@ class AsyncPassage:
                 await progress.report(step)
 
     async def protect(self, pid: int) -> None:
-        """Register a database session, by its server process, that has to be gone before a successor starts.
+        """Register a database session by its server pid. A successor starts only once that session has ended.
 
-        Sessions that were opened after the gate was passed are found without this.
+        A successor finds sessions that were opened after this replica passed the gate without such a registration.
         """
         if progress := self._held.progress:
             async with self._loss_on_error():
                 await progress.protect(pid)
 
     async def step(self, key: str, effect: Effect, *, precondition: Precondition | None = None) -> Any:
-        """Run an effect on a target without transactions, exactly once; see `interlock.gate.steps`."""
+        """Run an effect exactly once on a system that has no transactions; see `interlock.gate.steps`."""
         await self.report(key)
         if self._ledger is None:
-            raise errors.GateError(f"The gate {self.gate} keeps no records, and so no steps.", gate=self.gate)
+            raise errors.GateError(f"The gate {self.gate} keeps no records, so it cannot run steps.", gate=self.gate)
         async with self._loss_on_error():
             return await self._ledger.run(key, precondition, effect)
 

@@ -1,14 +1,14 @@
-"""The remains of a predecessor: make sure that a migration with an unclean end does not work on the database any more.
+"""The remains of a predecessor: nothing of a migration with an unclean end works on when the next migration begins.
 
 If the new holder of the lock finds an open run, its migrator was killed, cut off or suspended. Two things may be left:
 
-*Its process*, if the server ended the lock's session and the process has not noticed yet. The process trusts its lock
-for a time, and so does the supervisor of its command. Its other session shows that it lives; while that is there, the
-successor waits until the trust is over. After the server itself lost its sessions (crash, restart, promotion), no
-session can show that, so the successor waits as well.
+*The migrator's process*, if the server ended the lock's session and the process has not noticed yet. The process
+trusts its lock for a time, and so does the supervisor of its command. Its other session shows that the process lives;
+while that session exists, the successor waits until the trust is over. After the server itself lost its sessions
+(crash, restart, promotion), no session can show that the process lives, so the successor waits as well.
 
-*Its statements*, which run on in the server even if the process is long dead, under any application name. They get a
-moment to end by themselves, and then every session that can be theirs is ended.
+*The migrator's statements*, which run on in the server even if the process is long dead, under any application name.
+They get a moment to end by themselves; then the successor ends every session that can belong to the migrator.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _NO_LIMIT = datetime.max.replace(tzinfo=UTC)
 
 
 async def wait_until_gone(run: OpenRun, records: GateRecords, lock: LockSession) -> None:
-    """Return once nothing of the predecessor is left. Raises PredecessorAlive if a session cannot be ended."""
+    """Wait until nothing of the predecessor is left. Raises PredecessorAlive if a session cannot be ended."""
     log.warning("gate.unclean_end", extra={"gate": records.gate, "fence": run.fence, **run.facts()})
     await _process_ended(run, lock)
     leftovers = Leftovers(run.fence, records, lock, is_old=run.is_old)
@@ -38,7 +38,7 @@ async def wait_until_gone(run: OpenRun, records: GateRecords, lock: LockSession)
 
 
 class Leftovers:
-    """The sessions that may belong to an open run. Its migrator ends them, or its successor."""
+    """The sessions that may belong to an open run. The run's migrator or its successor ends them."""
 
     def __init__(self, fence: int, records: GateRecords, lock: LockSession, *, is_old: bool = False) -> None:
         self._fence = fence
@@ -54,10 +54,10 @@ class Leftovers:
         )
 
     async def end_after_pause(self, subject: str) -> None:
-        """Give them a moment, end the remaining ones, and return when they are gone.
+        """Give the sessions a moment to end by themselves, end the remaining ones, and return when all are gone.
 
-        The migration opens no session after that moment. Later sessions belong to other clients, which may have been
-        cut off by this and connect again.
+        The migration opens no session after that moment. Later sessions belong to other clients, which may connect
+        again because this has ended their sessions.
         """
         await asyncio.sleep(self._lock.timing.settle)
         self._latest = await self._records.session.fetchval("SELECT clock_timestamp()")
@@ -79,14 +79,14 @@ class Leftovers:
             return False
         if not ended:
             gate = self._records.gate
-            raise errors.GateLost(f"The gate {gate} was lost while old sessions were ended: run it again.", gate=gate)
+            raise errors.GateLost(f"The gate {gate} was lost while old sessions were ended: migrate again.", gate=gate)
         return True
 
 
 async def _process_ended(run: OpenRun, lock: LockSession) -> None:
-    """Wait until the predecessor's process has gone, or its trust is over.
+    """Wait until the predecessor's process has ended, or its trust is over.
 
-    Its last heartbeat was answered before this process got the lock, so its trust ends within `ttl` of that.
+    The server answered its last heartbeat before this process got the lock, so its trust ends at most `ttl` after that.
     """
     trust_ends_at = boottime() + run.ttl
     while boottime() < trust_ends_at:
@@ -99,8 +99,8 @@ def _still_alive(subject: str, lock: LockSession, pids: list[int]) -> errors.Pre
     listed = ", ".join(map(str, pids))
     return errors.PredecessorAlive(
         f"{subject} may have left work running in server processes {listed}, "
-        f"which do not end, or which role {lock.role!r} cannot end: end them, "
-        "or grant it pg_signal_backend and pg_read_all_stats.",
+        f"and they do not end, or role {lock.role!r} may not end them: end these processes, "
+        "or grant that role pg_signal_backend and pg_read_all_stats.",
         gate=str(lock.name),
         pids=pids,
     )

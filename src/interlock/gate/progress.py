@@ -1,4 +1,4 @@
-"""The rows of a gate's runs: migrator, start, progress; an open row shows a successor an unclean end."""
+"""The rows of a gate's runs: migrator, start, progress. An open row shows a successor that its run ended uncleanly."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -38,13 +38,13 @@ class OpenRun:
     cut_by_server: bool
 
     def facts(self) -> dict[str, Any]:
-        """Fields for the log."""
+        """Returns the run's facts as fields for the log."""
         facts = {"holder": self.replica, "host": self.host, "for_seconds": round(self.running_for, 1)}
         return facts | ({"step": self.step} if self.step else {}) | ({"version": self.version} if self.version else {})
 
 
 async def retry_while_locked(statement: Callable[[], Awaitable[T]], check: Callable[[], None]) -> T:
-    """Repeat a statement while another session has its rows or tables locked; `check` raises when there is no point."""
+    """Repeat a statement while another session locks its rows or tables. `check` raises an error to end this."""
     waiting = False
     while True:
         try:
@@ -80,7 +80,7 @@ class GateRecords:
 
 
 class Progress(GateRecords):
-    """The holder's record of its own run, on a second session. `fence` is 0 until the run has begun."""
+    """The holder's records of its own run, written on a second session. `fence` is 0 until the run has begun."""
 
     fence = 0
 
@@ -105,13 +105,13 @@ class Progress(GateRecords):
         )
         if fence is None:
             raise errors.GateLost(
-                f"The gate {self.gate} was lost before the migration began: run it again.", gate=self.gate
+                f"The gate {self.gate} was lost before the migration began: migrate again.", gate=self.gate
             )
         await hold_shared(self.session, lock.name.alive(fence))
         self.fence = fence
 
     async def heartbeat(self) -> None:
-        """Record a heartbeat. A failure is only logged: it is no reason to stop a migration whose lock is held."""
+        """Record a heartbeat. Raises ConnectionLost; only logs another failure, because the lock is still held."""
         try:
             await self.session.execute(self.queries["heartbeat"], self.gate, self.fence)
         except errors.ConnectionLost:
@@ -131,7 +131,8 @@ class Progress(GateRecords):
         done = await self.session.execute(self.queries["end_run"], self.gate, self.fence, outcome, error)
         if done != "UPDATE 1":
             raise errors.GateLost(
-                f"The gate {self.gate} was taken over while this replica migrated: find out what both have done.",
+                f"Another replica took over the gate {self.gate} while this one migrated: "
+                "find out what both have done.",
                 gate=self.gate,
             )
 
@@ -139,6 +140,6 @@ class Progress(GateRecords):
         oid: int | None = await self.session.fetchval("SELECT oid FROM pg_roles WHERE rolname = $1", role)
         if oid is None:
             raise errors.ConfigurationError(
-                f"There is no role {role!r} for the migration to log in with: create it, or name another."
+                f"There is no role {role!r} for the migration: create it with CREATE ROLE, or name another role."
             )
         return oid

@@ -28,8 +28,8 @@ def as_verdict(answer: "Verdict | bool") -> Verdict:
 def compare(mine: Version, recorded: str | None, compatible_since: str | None) -> Verdict:
     """Compare a replica's version, `mine`, with the schema's recorded version.
 
-    A migration to a newer version also recorded the oldest version that can work with it. If it recorded none, no older
-    version can.
+    A migration to a newer version also recorded the oldest version that can work with the schema, `compatible_since`.
+    If it recorded none, no older version can.
     """
     if recorded is None or _parts(recorded) < _parts(mine):
         return Verdict.BEHIND
@@ -40,13 +40,15 @@ def compare(mine: Version, recorded: str | None, compatible_since: str | None) -
 
 
 def check_versions(version: Version | None, compatible_since: Version | None) -> tuple[str | None, str | None]:
-    """Returns both versions as they are recorded. Raises ConfigurationError."""
+    """Returns both versions as they are recorded. Raises ConfigurationError if they are not valid."""
     if compatible_since is None:
         return _checked(version), None
     if version is None:
         raise ConfigurationError(f"compatible_since ({compatible_since}) needs a version: set the version as well.")
     if _parts(compatible_since) > _parts(version):
-        raise ConfigurationError(f"Version {version} cannot be compatible since {compatible_since}, which is later.")
+        raise ConfigurationError(
+            f"Version {version} cannot be compatible since {compatible_since}, a later version: use {version} or older."
+        )
     return _checked(version), _checked(compatible_since)
 
 

@@ -1,4 +1,4 @@
-"""Sessions at a gate: direct, in autocommit, and marked, so that a successor does not end them as a dead migrator's."""
+"""Sessions at a gate: direct, in autocommit, and marked, so that a successor does not take them for a migration's."""
 
 from interlock import errors
 from interlock.gate.name import PRESENT
@@ -12,8 +12,8 @@ from interlock.stores.postgres.direct_connection import configure, is_pooled, no
 async def open_session(url: str, timing: Timing, *, session_pooler: bool = False) -> Session:
     """Connect, refuse a server or pooler that cannot hold a lock, and mark the session as one of a gate.
 
-    Before it is marked, a successor that clears up after a dead migrator may end it as one of that migrator's: then
-    connect once more. None of its statements waits longer than the ttl.
+    A successor that ends the sessions of a dead migrator may also end this one before it is marked: then this connects
+    once more. No statement of the session waits longer than the ttl.
     """
     try:
         return await _opened(url, timing, session_pooler)
@@ -37,7 +37,7 @@ async def _opened(url: str, timing: Timing, session_pooler: bool) -> Session:
 
 
 async def hold_shared(session: Session, key: AdvisoryKey) -> None:
-    """No session holds these keys exclusively, so this does not wait."""
+    """Take the key, shared. This does not wait, because no session holds such a key exclusively."""
     await session.fetchval("SELECT pg_try_advisory_lock_shared($1, $2)", *key)
 
 
@@ -46,7 +46,10 @@ async def is_held(session: Session, key: AdvisoryKey) -> bool:
 
 
 async def _refuse_pooler(session: Session, stated: bool) -> None:
-    """A pooler in session mode is accepted if `stated`. A server session that is already at a gate disproves it."""
+    """Raises PoolerRefused for a pooler, unless the user has `stated` that it is in session mode.
+
+    If the server session is at a gate already, that statement is wrong.
+    """
     if not await is_pooled(session):
         return
     used = stated and await session.fetchval(f"SELECT pg_backend_pid() IN ({HOLDERS})", *PRESENT)
@@ -54,8 +57,8 @@ async def _refuse_pooler(session: Session, stated: bool) -> None:
         return
     raise errors.PoolerRefused(
         f"{session.shown_url} is a connection pooler{' in transaction mode' if used else ''}, where two replicas could "
-        "both hold the gate: give the gate the database's own address (--database), or state a pooler in session mode "
-        "with --session-pooler."
+        "both hold the gate: give the gate the database's own address (--database), or use a pooler in session mode "
+        "and add --session-pooler."
     )
 
 

@@ -1,4 +1,4 @@
-"""The status of gates: holder, run, progress and waiters, read without taking part."""
+"""The status of gates: holder, run, progress and waiters. Reading the status changes nothing at a gate."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ from interlock.stores.postgres.session import Row
 
 @dataclass(frozen=True)
 class GateSession:
-    """A session at the gate: its holder or a waiter. The names of other roles' sessions may be hidden."""
+    """The session of a gate's holder or of a waiter. PostgreSQL may hide the `name` of another role's session."""
 
     pid: int
     name: str | None
@@ -23,7 +23,10 @@ class GateSession:
 
 @dataclass(frozen=True)
 class GateStatus:
-    """`run` is the newest run, `holder` the session that has the lock now. An open run without a holder is unclean."""
+    """`run` is the newest run, `holder` the session that has the lock now.
+
+    An open run without a holder had an unclean end.
+    """
 
     gate: str
     lock: AdvisoryKey
@@ -33,7 +36,7 @@ class GateStatus:
 
     @property
     def state(self) -> str:
-        """`settling`: a successor ends a dead migrator's work; `unclean`: no successor has come yet."""
+        """`settling`: a successor ends a dead migrator's work. `unclean`: the migrator is dead, without a successor."""
         is_open = self.run["ended_at"] is None
         if self.holder is None:
             return "unclean" if is_open else "free"
@@ -51,7 +54,7 @@ async def read_gates(session: Session, own_schema: str) -> list[GateStatus]:
 
 
 async def find_gate(session: Session, own_schema: str, gate: str | None) -> GateStatus:
-    """Returns the gate of that name; without a name, the only gate."""
+    """Returns the gate of that name. `gate=None` means: the only gate in the database."""
     gates = await read_gates(session, own_schema)
     found = [status for status in gates if gate in (None, status.gate)]
     if len(found) == 1:

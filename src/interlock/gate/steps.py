@@ -41,7 +41,7 @@ class Ledger:
         self._run_blocking = run_blocking
 
     async def run(self, step: str, precondition: Precondition | None, effect: Effect) -> Any:
-        """Run `effect` exactly once. Returns its result, of this or the first call, after a round trip through JSON."""
+        """Run `effect` exactly once. Returns the result of the call that ran it, after a round trip through JSON."""
         if (row := await self._read(step)) is None:
             if precondition is not None and not await call(precondition, self._run_blocking):
                 raise errors.StepRefused(
@@ -68,12 +68,12 @@ class Ledger:
         return json.loads(recorded)
 
     async def _record(self, query: str, step: str, fact: str) -> None:
-        """Record a fact, also while another session has the ledger locked: it has happened already."""
+        """Record a fact, which has happened already. If another session locks the ledger, try until it is recorded."""
         arguments = (self._queries[query], self._gate, step, self._fence, fact)
         await retry_while_locked(lambda: self._session.execute(*arguments), self._check)
 
     def _as_json(self, step: str, result: Any) -> str:
-        """A result that cannot be recorded is dropped, so that the first caller gets the same as later ones."""
+        """Returns the result as JSON. A result that JSON cannot hold is null, for the first caller and later ones."""
         try:
             return json.dumps(result)
         except (TypeError, ValueError):

@@ -11,8 +11,8 @@ from interlock.gate.steps import Effect, Precondition
 
 
 class Passage:
-    """As `AsyncPassage`, without await. A thread cannot be interrupted: call `check()` between steps, or register a
-    callback with `on_lost`. A lost gate also raises at the end of the block."""
+    """Like `AsyncPassage`, with blocking methods. A thread cannot be interrupted: call `check()` between steps, or
+    register a function with `on_lost`. If the gate was lost, the end of the block raises `GateLost`."""
 
     def __init__(self, passage: AsyncPassage, loop: LoopThread) -> None:
         self._passage = passage
@@ -42,7 +42,8 @@ class Passage:
         self._passage.check()
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Register a callback for the loss, called on the loop's thread: it must not block for long."""
+        """Register a function that is called when the gate is lost. It runs on the event loop's thread, so it must not
+        block for long."""
         self._passage.on_lost(callback)
 
     def report(self, step: str) -> None:
@@ -88,7 +89,7 @@ class Gate:
             loop.close()
 
     def run(self, migrate: Callable[[], Any]) -> bool:
-        """Call `migrate` if it is needed. Returns True if it was."""
+        """Call `migrate` if a migration is needed. Returns True if `migrate` was called."""
         with self as passage:
             if passage.needed:
                 migrate()

@@ -9,7 +9,7 @@ from interlock.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class Timing:
-    """All in seconds.
+    """The gate's times, all in seconds.
 
     A silent holder (suspended, cut off) loses the lock `ttl` after its last heartbeat: the server ends the idle
     session. The holder itself stops trusting the lock earlier, `trust` after it *sent* that heartbeat, and stops its
@@ -41,17 +41,18 @@ class Timing:
 
     @property
     def heartbeat(self) -> float:
-        """Several heartbeats fit into the trust, so that the loss of one does no harm."""
+        """The time between heartbeats. Several of them fit into the trust, so that the loss of one does no harm."""
         return self.trust / 4
 
     @property
     def trust(self) -> float:
-        """The rest of the ttl is for ending the command: SIGTERM, `kill_grace`, SIGKILL."""
+        """The time for which a heartbeat is trusted. The rest of the ttl is for the end of the command: SIGTERM,
+        `kill_grace`, SIGKILL."""
         return self.ttl - max(2 * self.kill_grace, self.ttl / 4)
 
     @property
     def kill_grace(self) -> float:
-        """From SIGTERM to SIGKILL once the lock is lost; a successor waits twice as long before it starts."""
+        """The time from SIGTERM to SIGKILL once the lock is lost. A successor waits twice as long before it starts."""
         return self.check_interval
 
     @property

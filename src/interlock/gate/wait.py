@@ -1,4 +1,4 @@
-"""The wait at the gate: reports of its holder, and the time limit."""
+"""The wait at the gate: reports of the gate's holder, and the time limit."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ _REPORT_EVERY = 10.0
 
 
 class GateWait:
-    """Reports the holder now and then, and ends the wait after the timeout."""
+    """Reports the gate's holder every 10 seconds, and ends the wait after the timeout."""
 
     def __init__(self, timeout: float | None, on_wait: Callable[[str], object] | None) -> None:
         now = boottime()

@@ -1,4 +1,4 @@
-"""Checks of arguments: table and column names as they stand in statements, and recorded times."""
+"""Checks of arguments: names of tables and columns, which are quoted for statements, and recorded times."""
 
 from datetime import datetime
 
@@ -10,13 +10,13 @@ def quoted(name: str) -> str:
     """Quote the name of a table. ``shop.orders`` is the table `orders` in the schema `shop`."""
     parts = name.split(".") if isinstance(name, str) else []
     if not 1 <= len(parts) <= 2 or not all(part and part.isprintable() for part in parts):
-        raise ConfigurationError(f"{name!r} is not the name of a table: write table, or schema.table.")
+        raise ConfigurationError(f"{name!r} cannot be the name of a table: write table, or schema.table.")
     return ".".join(map(quote_identifier, parts))
 
 
 def column(name: str) -> str:
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise ConfigurationError(f"{name!r} is not the name of a column.")
+        raise ConfigurationError(f"{name!r} cannot be the name of a column: use printable characters.")
     return quote_identifier(name)
 
 
@@ -27,9 +27,9 @@ def beside(table: str, suffix: str) -> str:
 
 
 def checked_moment(at: datetime) -> datetime:
-    """Require a recorded time, which is the same when the operation is repeated."""
+    """Require a recorded time: a time that is the same again when the operation is repeated."""
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise ConfigurationError(
-            f"{at!r} is not a recorded time: pass the datetime, with its time zone, of the first time it happened."
+            f"{at!r} cannot be a recorded time: pass a datetime with a time zone, the same one at each repetition."
         )
     return at

@@ -10,7 +10,7 @@ log = events("interlock.idempotency")
 
 @dataclass(frozen=True)
 class Decision:
-    """`what` is the operation, `on` the table, `key` the row, `value` the row's state, time or owner afterwards."""
+    """`what` is the operation, `on` the table, `key` the row, `value` the row's state, time or owner after it."""
 
     what: str
     on: str
@@ -20,17 +20,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class Done(Decision):
-    """This call did it."""
+    """This call carried out the operation."""
 
 
 @dataclass(frozen=True)
 class Replayed(Decision):
-    """It had been done before; nothing was changed."""
+    """An earlier call carried out the operation; this call changed nothing."""
 
 
 @dataclass(frozen=True)
 class Refused(Decision):
-    """It is not allowed, for this reason; nothing was changed."""
+    """The operation is not allowed, for this `reason`; nothing was changed."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""A log that has each event once, however often it is reported. Subject, kind and recorded time identify an event."""
+"""A log that has each event once, even if it is reported often. Subject, kind and recorded time identify an event."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,7 +13,7 @@ _NO_CONSTRAINT = "42P10"
 
 
 class EventLog:
-    """One of your tables, with its three columns. `constraint` is the SQL, for you to run, that makes events unique."""
+    """A log in your table, with the names of its three columns. Run the SQL in `constraint`: it makes events unique."""
 
     def __init__(self, table: str, *, subject: str = "subject", kind: str = "kind", at: str = "recorded_at") -> None:
         self.table = table
@@ -28,7 +28,7 @@ class EventLog:
     async def append(
         self, connection: Any, subject: Any, kind: str, at: datetime, details: Mapping[str, Any] | None = None
     ) -> Decision:
-        """`at` is the recorded time of the event; `details` are further columns."""
+        """Add the event, unless the log has it. `at` is its recorded time; `details` are values for further columns."""
         return await run_steps(connection, self._append(subject, kind, at, details or {}), self._judge)
 
     def append_sync(

@@ -1,8 +1,8 @@
-"""A state machine that is declared once; the pure function, the guarded UPDATE, the trigger and the diagram follow.
+"""A state machine, declared once: its pure function, guarded UPDATE, trigger and diagram come from one declaration.
 
 An event moves a row from one of its sources to its target, in one UPDATE that names the sources in its WHERE. If
-several callers apply it at once, one of them moves the row, and the others find it moved. The trigger refuses a write
-that changes the state in any other way.
+several callers apply the event at once, one of them moves the row, and the others find it moved. The trigger refuses a
+write that changes the state in any other way.
 
 Two rules make a repetition recognisable by the state alone, and are checked at the declaration: an event has one
 target, and its target is not one of its sources. Without them, a repeated event would move a row twice.
@@ -42,7 +42,7 @@ class StateMachine:
         self._check()
 
     def next_state(self, state: str, event: str) -> str:
-        """Returns the next state. Raises `IllegalTransition` for a pair that is not declared. Pure and total."""
+        """Returns the next state, without a database. Raises `IllegalTransition` if `state` does not have `event`."""
         found = self.transitions.get(state, {}).get(event)
         if found is None:
             raise IllegalTransition(
@@ -53,22 +53,23 @@ class StateMachine:
         return found
 
     def sources(self, event: str) -> tuple[str, ...]:
-        """The states from which the event leads."""
+        """Returns the states that have the event."""
         if event not in self._targets:
             raise ConfigurationError(f"{self.table} has no event {event!r}: use one of {', '.join(self.events)}.")
         return tuple(state for state, events in self.transitions.items() if event in events)
 
     def target(self, event: str) -> str:
-        """The state that the event leads to."""
+        """Returns the state to which the event leads."""
         self.sources(event)
         return self._targets[event]
 
     async def apply(
         self, connection: Any, key: Any, event: str, *, values: Mapping[str, Any] | None = None
     ) -> Decision:
-        """Move the row. `values` are further columns to write; a repetition does not write them.
+        """Move the row to the event's target. `values` are further columns to write; a repetition does not write them.
 
-        The decision's `value` is the state of the row. `Refused`: that state does not have the event.
+        The decision's `value` is the state of the row. The decision is `Refused` if that state does not have the event,
+        or if there is no such row.
         """
         return await run_steps(connection, self._apply(key, event, values or {}))
 
@@ -76,11 +77,12 @@ class StateMachine:
         return run_steps_sync(connection, self._apply(key, event, values or {}))
 
     def guard(self, event: str) -> str:
-        """Returns the UPDATE of the event, for programs in any language; ``$1`` is the key."""
+        """Returns the UPDATE that applies the event, for programs in any language; ``$1`` is the row's key."""
         return self._guard(event, ())
 
     def install_sql(self, function: str | None = None) -> str:
-        """Returns SQL that makes the database refuse every other change of the state. Run it after each declaration.
+        """Returns SQL that makes the database refuse any undeclared change of the state. Run it after each new
+        declaration.
 
         `function` is a trigger function that several machines share; None creates one in the table's schema.
         """
@@ -171,7 +173,10 @@ $interlock$;
         self._quoted()
         for word in (*self.states, *self.events):
             if not isinstance(word, str) or not _WORD.fullmatch(word):
-                raise ConfigurationError(f"{word!r} is not the name of a state or an event: use letters, digits and _.")
+                raise ConfigurationError(
+                    f"{word!r} cannot be the name of a state or an event: begin with a letter A-Z or a-z, then use "
+                    "letters, digits and _."
+                )
         for event, target in self._targets.items():
             if target in self.sources(event):
                 raise ConfigurationError(
@@ -181,9 +186,9 @@ $interlock$;
 
 
 def _targets(transitions: Transitions) -> dict[str, str]:
-    """Event → target."""
+    """Returns the target of each event."""
     if not transitions:
-        raise ConfigurationError("A state machine needs a state to begin in.")
+        raise ConfigurationError("A state machine without states cannot work: declare the state in which rows begin.")
     targets: dict[str, str] = {}
     for events in transitions.values():
         for event, target in events.items():

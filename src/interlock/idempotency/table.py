@@ -1,4 +1,4 @@
-"""Rows that are created once, updated where they differ, and deleted softly.
+"""Rows that are created once, updated only if a value differs, and marked as deleted instead of removed.
 
 The first caller creates the row and is its owner. A second call by the same owner gets that row, unchanged; another
 owner is refused. Of two concurrent calls, the second waits at the unique constraint for the first one's transaction, as
@@ -31,7 +31,7 @@ class Table:
         self._names = (key, owner)
 
     async def create(self, connection: Any, values: Mapping[str, Any]) -> Decision:
-        """Insert the row. The decision's `value` is the row's owner; with `Refused` it is another owner."""
+        """Insert the row, unless it exists. The decision's `value` is the row's owner; in `Refused`, another owner."""
         return await run_steps(connection, self._create(values), self._judge)
 
     def create_sync(self, connection: Any, values: Mapping[str, Any]) -> Decision:
@@ -42,7 +42,7 @@ class Table:
     ) -> Decision:
         """Write the values that differ. None means "not given" and keeps the current value.
 
-        `stamp` (the time of the update, say) is written only if another value is.
+        The values of `stamp`, such as the time of the update, are written only if another value is written.
         """
         return await run_steps(connection, self._update(key, values, stamp or {}), self._judge)
 
@@ -130,6 +130,6 @@ def _absent(what: str, table: str, key: Any) -> Refused:
 
 def _changed_each_time(table: str) -> RetryTransaction:
     return RetryTransaction(
-        f"A row of {table} came and went at each attempt: roll the transaction back and run it again.",
+        f"A row of {table} changed at each attempt: roll the transaction back and run it again.",
         sqlstate="40001",
     )

@@ -1,4 +1,4 @@
-"""Commands that end before the trust in their lease or gate: those of `interlock gate run`, `interlock lock run`, …"""
+"""Commands, such as that of `interlock lock run`, that end before the trust in their lease or gate is over."""
 
 from interlock.supervision.run import run_under, status_of
 from interlock.supervision.signals import SignalForwarder

@@ -21,7 +21,7 @@ log = events(__name__)
 
 
 class HeldGrant(Protocol):
-    """The grant or the passage. Its loss cancels the task that runs the command."""
+    """The grant of a lease or the passage of a gate. Its loss cancels the task that runs the command."""
 
     @property
     def trusted_until(self) -> float: ...
@@ -29,7 +29,7 @@ class HeldGrant(Protocol):
     def on_renewed(self, callback: Callable[[float], object]) -> None: ...
 
     def error(self) -> InterlockError:
-        """The error of the loss."""
+        """Returns the error that reports the loss."""
 
 
 async def run_under(
@@ -41,10 +41,10 @@ async def run_under(
     grace: float,
     supervisor: SupervisorProcess | None = None,
 ) -> CommandResult:
-    """Run the command while the grant may be trusted. No process of it is left when this returns or raises.
+    """Run the command while the grant may be trusted. No process of the command is left when this returns or raises.
 
-    `grace` is the time between SIGTERM and SIGKILL after a loss. `supervisor` has been started before, if given. Raises
-    `CommandNotStarted`.
+    `grace` is the time between SIGTERM and SIGKILL after a loss. `supervisor` is one that was started before; None
+    starts one. Raises `CommandNotStarted`.
     """
     signals.expect_command()
     command = await SupervisedCommand.start(
@@ -61,16 +61,16 @@ async def run_under(
 
 
 def status_of(result: CommandResult, held: HeldGrant, **facts: str) -> int:
-    """Returns the command's exit status. Raises the error of the loss, if that ended it, or `CommandAtLarge`.
+    """Returns the command's exit status. Raises the grant's error if its loss ended the command.
 
-    `facts` are fields for the log.
+    Raises `CommandAtLarge` if processes of the command may still run. `facts` are fields for the log.
     """
     if result.left_behind:
         log.warning("command.left_behind", extra={**facts, "processes": result.left_behind})
     if not result.all_ended:
         raise CommandAtLarge(
-            "Both supervisors of the command were killed, so processes of it may still run: look for them on this "
-            "machine."
+            "Both supervisors of the command were killed, so processes of the command may still run: find and end "
+            "them on this machine."
         )
     if result.ended_by == "deadline":
         raise held.error()

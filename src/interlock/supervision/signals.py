@@ -1,4 +1,4 @@
-"""Forward signals: the command has no terminal and is not in this process group, so it does not get them itself."""
+"""Forward signals to the command: it has no terminal and is not in this process group, so it gets none by itself."""
 
 import asyncio
 import signal
@@ -13,10 +13,10 @@ _FORWARDED = (*_STOPPING, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class SignalForwarder:
-    """While it is entered, signals go to the command. Before the command is started, a stopping signal ends the work.
+    """Inside its block, signals go to the command. Before the command is started, a stopping signal ends the work.
 
-    A signal that this process was started to ignore, as by `nohup`, stays ignored; the supervisor keeps it ignored for
-    the command. SIGTERM always stops.
+    If this process was started to ignore a signal, as by `nohup`, the signal stays ignored, also for the command.
+    SIGTERM is never ignored.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class SignalForwarder:
 
     @property
     def status(self) -> int:
-        """The exit status of a program that a signal has stopped."""
+        """The exit status after a stopping signal: 128 plus the signal's number."""
         return 128 + (self.stopped_by or 0)
 
     async def exit_status(self, work: Coroutine[Any, Any, int]) -> int:
-        """Run `work` and return its status, or that of a signal that ends it before a command is started."""
+        """Run `work` and return its status; if a signal ends it before a command is started, the signal's status."""
         self._working = asyncio.create_task(work)
         try:
             return await self._working
@@ -58,7 +58,7 @@ class SignalForwarder:
             self._working = None
 
     def expect_command(self) -> None:
-        """Queue signals until `forward_to`: the command is being started, and may run before its start is reported."""
+        """Queue signals until `forward_to` is called: the command may run before the supervisor reports its start."""
         self._expecting = True
 
     def forward_to(self, command: SupervisedCommand) -> None:

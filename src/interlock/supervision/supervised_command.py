@@ -31,18 +31,18 @@ class CommandResult(NamedTuple):
     """The result of a command."""
 
     exit_status: int
-    """The command's own, as a shell reports it (128 + n for signal n); 124 if its trust ended before it was started."""
+    """The exit status as a shell reports it (128 + n for signal n); 124 if the trust ended before the command began."""
     ended_by: EndedBy
     left_behind: int
-    """The number of processes that it left in the background when it ended by itself; they have been ended as well."""
+    """The number of processes that the command left in the background when it ended; they have been ended as well."""
     all_ended: bool
-    """True if no process of it is left. False only if guard and supervisor were killed at the same moment."""
+    """True if no process of the command is left. False only if guard and supervisor were killed at the same moment."""
 
 
 class SupervisedCommand:
-    """A command that ends with its trust, and with this process.
+    """A command that ends when its trust is over, or when this process ends.
 
-    Create it with `start`, and `wait` for it at the end: no process of the command is left when that returns.
+    Create it with `start`, and call `wait` at the end: no process of the command is left when `wait` returns.
     """
 
     def __init__(self, supervisor: SupervisorProcess) -> None:
@@ -64,9 +64,9 @@ class SupervisedCommand:
     ) -> "SupervisedCommand":
         """Run `argv` with this process's standard streams until `trust_until`, a moment of `clock.boottime()`.
 
-        Returns when it runs. Raises `CommandNotFound` or `CommandNotExecutable`. `extend` moves the moment. A moment
-        that has passed already is not an error: the command is not run, and `wait` returns ``deadline``. `supervisor`
-        has been started before, if given.
+        Returns when the command runs. Raises `CommandNotFound` or `CommandNotExecutable`. `extend` moves the moment. A
+        moment that has passed already is not an error: the command is not run, and `ended_by` in `wait`'s result is
+        ``deadline``. `supervisor` is one that was started before; None starts one.
         """
         missing = cwd if cwd and not os.path.isdir(cwd) else argv[0]  # noqa: PTH112 - pathlib's raises for an unreadable directory
         line = order(argv, _checked(trust_until), env, cwd)
@@ -76,12 +76,12 @@ class SupervisedCommand:
 
     @property
     def pid(self) -> int | None:
-        """The command's process, and process group; None if it was never started."""
+        """The pid of the command, which is also its process group; None if the command was never started."""
         started = self._reports.get("started")
         return None if started is None else int(started)
 
     def extend(self, trust_until: float) -> None:
-        """Let it run until that moment of `clock.boottime()`. The last call counts, also if its moment is earlier."""
+        """Let the command run until that moment of `clock.boottime()`. The last call counts, even if it is earlier."""
         self._send(f"trust {_checked(trust_until)!r}")
 
     def forward(self, signum: int) -> None:
@@ -91,13 +91,13 @@ class SupervisedCommand:
         self._send(f"signal {int(signum)}")
 
     async def stop(self, grace: float) -> CommandResult:
-        """Send SIGTERM to all its processes, SIGKILL to the remaining ones after `grace` seconds, and wait."""
+        """Send SIGTERM to the command's processes, SIGKILL to the remaining ones after `grace` seconds, and wait."""
         if not self._send(f"stop {_checked(grace)!r}"):
             self._hang_up()
         return await self.wait()
 
     async def wait(self) -> CommandResult:
-        """Wait until no process of it is left. May be cancelled and called again without an effect on the command."""
+        """Wait until no process of the command is left. Cancelling this does not affect the command; call it again."""
         await asyncio.shield(self._reading)
         return CommandResult(
             exit_status=self._exit_status(),
@@ -114,7 +114,7 @@ class SupervisedCommand:
         return _EXIT_ENDED
 
     async def _run(self, line: bytes, missing: str | os.PathLike[str]) -> None:
-        """Wait for the supervisor's report on the start. If this is cancelled, the command is killed."""
+        """Send the command to the supervisor and wait until it runs. If this is cancelled, the command is killed."""
         try:
             with suppress(OSError):  # it was killed; the end of the channel is its answer
                 await asyncio.get_running_loop().sock_sendall(self._control, line)
@@ -129,7 +129,7 @@ class SupervisedCommand:
             raise not_started(missing, OSError(int(code), text))
 
     def _send(self, line: str) -> bool:
-        """Returns True if it was sent at once. A supervisor that is gone or does not read is not an error here."""
+        """Returns True if the line was sent at once. A supervisor that is gone or does not read is not an error."""
         message = f"{line}\n".encode()
         try:
             return self._control.send(message) == len(message)
@@ -137,12 +137,12 @@ class SupervisedCommand:
             return False
 
     def _hang_up(self) -> None:
-        """Close the channel. To the supervisor this is the death of this process: it kills everything at once."""
+        """Close the channel. The supervisor takes that for the end of this process, and kills the command at once."""
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 
     async def _read_until_end(self) -> None:
-        """Read reports until the channel ends, which is when guard and supervisor have ended: they end last."""
+        """Read reports until the channel ends. It ends when guard and supervisor have ended, which end last."""
         received = b""
         try:
             while data := await self._receive():

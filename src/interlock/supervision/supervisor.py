@@ -1,6 +1,6 @@
-"""The process between a holder (of a gate, of a lease) and its command, which ends the command with the holder's trust.
+"""The process between a holder (of a gate, of a lease) and its command. It ends the command with the holder's trust.
 
-It runs in a session of its own, with the standard library alone, so that it is up in milliseconds::
+This process runs in a session of its own, with the standard library alone, so that it is up in milliseconds::
 
     python -I -S supervisor.py <control-fd> <pid of G>
 
@@ -20,10 +20,11 @@ distinguished from leftovers of C; so W stands in between.
 - W is killed: S sees the end of their pipe, and kills everything.
 
 **From G** come lines. The first describes C, ``run <moment> <arguments> <hex>``: the end of the trust in G, the number
-of C's arguments, and, separated by NUL, its directory (S's own if empty), its arguments and its environment. W waits
-for it without limit, and forks only then. After it come ``trust <moment>`` (on the clock of `now()`; the last one
-counts; once it has passed, everything is killed), ``signal <n>`` (to C's process group), ``stop <seconds>`` (SIGTERM to
-everything, SIGKILL after that grace). **To G** go lines, ``ended`` last; without it, it is unknown what is left:
+of C's arguments, and, separated by NUL, C's directory (S's own if empty), arguments and environment. W waits for this
+line without limit, and forks only then. Later lines are ``trust <moment>`` (on the clock of `now()`; the last one
+counts; once the moment has passed, everything is killed), ``signal <n>`` (to C's process group), ``stop <seconds>``
+(SIGTERM to everything, SIGKILL after that grace). **To G** go lines, ``ended`` last; if ``ended`` is missing, processes
+of C may be left:
 
 - ``started <pid>``, or ``failed <errno> <text>`` when C cannot be started;
 - ``exited <code>`` or ``signalled <n>``: how C itself ended;
@@ -39,9 +40,9 @@ everything, SIGKILL after that grace). **To G** go lines, ``ended`` last; withou
 - Processes that were never below S: on other machines, or started by a daemon on C's request (ssh, docker run, kubectl,
   systemd-run, at).
 - Processes that S may not signal (setuid programs) or that cannot die (a dead NFS server): S stays until they end.
-- Without subreapers (macOS), only C's process group is ended: a descendant that leaves it escapes, and so does
-everything
-  if S alone is killed. With subreapers but without a usable /proc, S ends that group and waits for the other processes.
+- Without subreapers (macOS), only C's process group is ended: a descendant that leaves the group escapes. If S alone
+  is killed, everything escapes. With subreapers but without a usable /proc, S ends the group and waits for the
+  other processes.
 - C has no controlling terminal: a program that opens /dev/tty does not find one.
 """
 
@@ -102,7 +103,7 @@ def now() -> float:
 
 
 class Suppressed:
-    """As `contextlib.suppress`."""
+    """Like `contextlib.suppress`."""
 
     def __init__(self, *kinds: type[OSError]) -> None:
         self.kinds = kinds
@@ -120,7 +121,7 @@ class Process:
     __slots__ = ("group", "parent", "pid", "state")
 
     def __init__(self, stat: bytes) -> None:
-        """`stat` is the file's content. The name in it may hold anything, blanks and parentheses too."""
+        """`stat` is the file's content. The name in it may hold any character, even blanks and parentheses."""
         pid, _, rest = stat.partition(b" ")
         state, parent, group, *_ = rest.rpartition(b")")[2].split()
         self.pid, self.state, self.parent, self.group = int(pid), state, int(parent), int(group)
@@ -140,7 +141,7 @@ def all_processes() -> "Iterator[Process]":
 
 
 def descendants(root: int) -> list[Process]:
-    """Returns every process below `root`, parents before their children; none without a usable /proc."""
+    """Returns every process below `root`, parents before their children; an empty list without a usable /proc."""
     if not proc_is_ours():
         return []
     children: dict[int, list[Process]] = {}
@@ -159,7 +160,7 @@ def try_kill(pid: int, signum: int) -> None:
 
 
 def own_children() -> list[int]:
-    """Returns the pids of this process's children, in microseconds; none if the kernel does not report them."""
+    """Returns the pids of this process's children within microseconds; empty if the kernel does not report them."""
     try:
         return [int(pid) for pid in read_file(f"/proc/self/task/{os.getpid()}/children").split()]
     except OSError:
@@ -185,7 +186,7 @@ def kill_descendants() -> None:
 
 
 def terminate_descendants() -> int:
-    """Send SIGTERM, once, to every process below this one. Returns their number, without the dead."""
+    """Send SIGTERM, once, to every process below this one. Returns the number of those that were not dead already."""
     reached: dict[int, bytes] = {}
     for _ in range(TERMINATE_ROUNDS):
         found = {process.pid: process.state for process in descendants(os.getpid()) if process.pid not in reached}
@@ -199,7 +200,7 @@ def terminate_descendants() -> int:
 
 
 def reap() -> tuple[dict[int, int], bool]:
-    """Collect every child that has ended (pid to wait status). The second result is True if a child is left."""
+    """Collect every child that has ended. Returns wait statuses by pid, and True if another child is left."""
     ended: dict[int, int] = {}
     while True:
         try:
@@ -212,7 +213,7 @@ def reap() -> tuple[dict[int, int], bool]:
 
 
 def prctl(option: int, value: int) -> bool:
-    """Linux only. Returns False elsewhere, and where it is forbidden."""
+    """Call prctl, which only Linux has. Returns False if prctl does not exist or refuses."""
     try:
         return bool(LIBC.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))) == 0)
     except AttributeError:
@@ -220,7 +221,7 @@ def prctl(option: int, value: int) -> bool:
 
 
 def proc_is_ours() -> bool:
-    """True if /proc exists and has this process's pid numbers (in a container it may be the host's)."""
+    """True if /proc exists and uses the same pids as this process (in a container, /proc may use those of the host)."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -236,7 +237,7 @@ def watch_process(pid: int) -> int | None:
 
 
 def write_line(descriptor: int, line: str) -> None:
-    """Report to G. It may be gone; the remaining work is the same."""
+    """Report to G. If G is gone, this is not an error: the remaining work is the same."""
     with Suppressed(OSError):
         os.write(descriptor, f"{line}\n".encode())
 
@@ -260,7 +261,7 @@ class Order:
 
 
 def first_line(control: int, gate: int | None) -> tuple[bytes, bytes]:
-    """Wait for G's first line. Returns it and the bytes after it. If G ends first, so does this process."""
+    """Wait for G's first line. Returns the line and the bytes after it. If G ends first, this process ends too."""
     poller = select.poll()
     for descriptor in (control, gate):
         if descriptor is not None:
@@ -293,7 +294,7 @@ def start_command(order: Order) -> int:
 
 
 def become_command(order: Order, parent: int, failure: int) -> None:
-    """In the child: become C. Never returns. `failure` is closed when C runs, and gets the error number otherwise."""
+    """In the child: become C. Never returns. `failure`, a pipe, is closed when C runs, else gets the error number."""
     try:
         os.setpgid(0, 0)
         prctl(PR_SET_PDEATHSIG, SIGKILL)
@@ -317,7 +318,7 @@ def restore_signals() -> None:
 
 
 def ignore_signals() -> None:
-    """Ignore all but SIGCHLD (otherwise the kernel would reap the children) and those that mean a bug here."""
+    """Ignore all signals but SIGCHLD (otherwise the kernel would reap the children) and those that report a bug."""
     signal.signal(SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     kept = {SIGCHLD, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
@@ -327,7 +328,7 @@ def ignore_signals() -> None:
 
 
 class Supervisor:
-    """S. `run` starts the command and returns the exit status when no process of it is left."""
+    """The process S. `run` starts the command and returns the exit status when no process of the command is left."""
 
     def __init__(self, control: int, trust_until: float) -> None:
         self.control = control
@@ -393,7 +394,7 @@ class Supervisor:
             write_line(self.control, f"started {self.command}")
 
     def end(self, cause: str, *, kill_at: float = NEVER) -> None:
-        """Record the end of the command. The first cause is reported; the earliest moment counts."""
+        """Record that the command ends. Only the first `cause` is reported; the earliest `kill_at` counts."""
         self.ended_by = self.ended_by or cause
         self.kill_at = min(self.kill_at, kill_at)
 
@@ -402,7 +403,7 @@ class Supervisor:
             self.end("deadline", kill_at=now())
 
     def advance(self) -> None:
-        """Kill or terminate, if that is due."""
+        """Kill or terminate the processes of the command, if the time for that has come."""
         self.check_trust()
         if now() >= self.kill_at:
             self.kill_all()
@@ -412,7 +413,7 @@ class Supervisor:
             self.kill_at = min(self.kill_at, now() + BACKGROUND_GRACE_SECONDS)
 
     def nap(self) -> float:
-        """Returns the seconds for which there is nothing to do, apart from events."""
+        """Returns the seconds for which S has nothing to do unless an event arrives."""
         if now() >= self.kill_at:
             self.pause = min(self.pause * 2, LONGEST_PAUSE_SECONDS)
             return self.pause
@@ -441,7 +442,7 @@ class Supervisor:
             self.obey(*line.decode().split())
 
     def obey(self, order: str, value: str) -> None:
-        """Anything but the three orders is a bug, and the crash of S ends the command."""
+        """Carry out one of G's three orders. Any other order is a bug: S crashes, and that ends the command."""
         if order == "trust":
             self.trust_until = float(value)
         elif order == "signal":
@@ -460,7 +461,7 @@ class Supervisor:
         self.terminate_all()
 
     def terminate_all(self) -> int:
-        """Send SIGTERM to every process. Returns their number, as far as they are visible."""
+        """Send SIGTERM to every process of the command. Returns the number of those that S can see."""
         return terminate_descendants() if self.sees_descendants else self.signal_group(SIGTERM)
 
     def kill_all(self) -> None:
@@ -492,7 +493,7 @@ class Supervisor:
             self.terminate_at = now() + SETTLE_SECONDS
 
     def group_left(self) -> bool:
-        """True if C's process group still has members: without subreapers, nothing else can be known."""
+        """True if C's process group still has members. Without subreapers, S knows of no other processes."""
         if self.command is None:
             return False
         try:
@@ -527,7 +528,7 @@ def guard(supervisor: int, control: int, *, gets_orphans: bool) -> int:
 
 
 def wait_for(supervisor: int) -> int:
-    """Returns the wait status of S at its end. If S is stopped it is continued, because it watches the deadline."""
+    """Wait for the end of S and return its wait status. If S is stopped, continue it: S has to watch the deadline."""
     while True:
         _, status = os.waitpid(supervisor, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
@@ -536,7 +537,7 @@ def wait_for(supervisor: int) -> int:
 
 
 def supervise(control: int, gate: int | None, guard_pipe: int, order: Order, rest: bytes) -> None:
-    """S: never returns. Its crash has the same effect on W as its being killed."""
+    """Run as S. Never returns. If S crashes, W does the same as after a kill of S."""
     try:
         os.setpgid(0, 0)  # so that killing W's group does not kill S
         supervisor = Supervisor(control, order.trust_until)
@@ -552,7 +553,7 @@ def supervise(control: int, gate: int | None, guard_pipe: int, order: Order, res
 
 
 def main(control: int, holder: int) -> None:
-    """Never returns."""
+    """Run as W, and fork S once G's first line has arrived. Never returns."""
     gate = watch_process(holder)
     if os.getppid() != holder:  # it died before it could be watched, and a process that it forked may have the channel
         os._exit(EXIT_ENDED)

@@ -1,7 +1,7 @@
 """A supervisor process that is started before its command, while the lease is acquired.
 
-`interlock.supervision.supervisor` describes the processes. Until the supervisor gets the command, only the first of
-them runs, without children: it may be killed at any moment, and it ends with this process.
+`interlock.supervision.supervisor` describes the processes. Until the supervisor gets the command, only the guard runs,
+without children. The guard may be killed at any moment, and it ends with this process.
 """
 
 import errno
@@ -21,7 +21,7 @@ _SUPERVISOR = "import sys; sys.path.insert(0, sys.argv.pop(1)); import superviso
 
 
 class SupervisorProcess:
-    """At the end of its block it is killed, unless `take` was called for a command. Raises `CommandNotStarted`."""
+    """The end of its block kills the process, unless a command has called `take`. Raises `CommandNotStarted`."""
 
     def __init__(self) -> None:
         self.control, remote = socket.socketpair()
@@ -36,11 +36,11 @@ class SupervisorProcess:
 
     @property
     def is_up(self) -> bool:
-        """True if it still runs and has no command yet."""
+        """True if the process still runs and has no command yet."""
         return not self._taken and self.process.poll() is None
 
     def take(self) -> Self:
-        """Hand the process over: the caller ends it."""
+        """Hand the process over to the caller, who has to end it."""
         self._taken = True
         return self
 
@@ -60,7 +60,7 @@ def order(
     env: Mapping[str, str] | None,
     cwd: str | os.PathLike[str] | None,
 ) -> bytes:
-    """Returns the supervisor's first line, with the command. Raises ValueError for impossible arguments."""
+    """Returns the line that gives the supervisor its command. Raises ValueError for arguments that cannot be passed."""
     fields = [os.fsencode(cwd or ""), *map(os.fsencode, argv), *_entries(os.environ if env is None else env)]
     if any(b"\0" in field for field in fields):
         raise ValueError("embedded null byte")

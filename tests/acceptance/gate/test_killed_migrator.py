@@ -133,7 +133,7 @@ def test_a_command_whose_supervisors_were_both_killed_keeps_its_run_open(interlo
             os.kill(process, signal.SIGKILL)
         status, _, error = first.end()
     assert status == 70
-    assert "processes of it may still run" in error
+    assert "processes of the command may still run" in error
     assert execute(interlock_url, "SELECT outcome FROM interlock.gate_run") == [(None,)]
     with started("gate", "run", "--", *tells_what_it_meets(interlock_url), url=interlock_url) as second:
         _, overlapping = statements_met(second)

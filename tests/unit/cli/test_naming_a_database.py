@@ -38,7 +38,7 @@ def test_the_doctor_lists_the_forms_of_a_url() -> None:
 @pytest.mark.parametrize("url", ["sqlite:///leases.db", "dynamodb://locks?region=eu-west-1", "SQLite:///leases.db"])
 def test_a_gate_says_what_it_needs(url: str) -> None:
     kind = url.partition(":")[0].lower()
-    words = f"The gate needs PostgreSQL, and a {kind}:// database has leases alone: use a postgresql:// URL."
+    words = f"The gate needs PostgreSQL, and a {kind}:// database keeps only leases: use a postgresql:// URL."
     assert said("gate", "run", "--database", url, "--", "true") == f"interlock: {words}\n"
     for gate in (Gate, AsyncGate):
         with pytest.raises(ConfigurationError, match=words):

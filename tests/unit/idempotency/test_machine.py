@@ -65,14 +65,14 @@ def test_the_diagram() -> None:
 @pytest.mark.parametrize(
     ("transitions", "why"),
     [
-        ({}, "a state to begin in"),
+        ({}, "declare the state in which rows begin"),
         ({"a": {"go": "a"}}, "move a row twice"),
         ({"a": {"go": "b"}, "b": {"go": "b"}}, "move a row twice"),
         ({"a": {"next": "b"}, "b": {"next": "c"}}, "names of their own"),
         ({"a": {"go": "b"}, "c": {"go": "d"}}, "names of their own"),
-        ({"a": {"go on": "b"}}, "not the name of a state or an event"),
-        ({"a'; DROP TABLE orders; --": {"go": "b"}}, "not the name of a state or an event"),
-        ({"a": {"go": ""}}, "not the name of a state or an event"),
+        ({"a": {"go on": "b"}}, "cannot be the name of a state or an event"),
+        ({"a'; DROP TABLE orders; --": {"go": "b"}}, "cannot be the name of a state or an event"),
+        ({"a": {"go": ""}}, "cannot be the name of a state or an event"),
     ],
 )
 def test_events_that_cannot_be_repeated_safely_are_refused(transitions: dict[str, dict[str, str]], why: str) -> None:
@@ -83,7 +83,7 @@ def test_events_that_cannot_be_repeated_safely_are_refused(transitions: dict[str
 @pytest.mark.parametrize("name", ["", "a.b.c", ".a", "a\nb"])
 def test_an_invalid_table_name_is_refused(name: str) -> None:
     for kind in (lambda: Table(name), lambda: EventLog(name), lambda: StateMachine(name, {"a": {"go": "b"}})):
-        with pytest.raises(ConfigurationError, match="not the name of a table"):
+        with pytest.raises(ConfigurationError, match="cannot be the name of a table"):
             kind()
 
 
