@@ -1,8 +1,8 @@
 """The codes of all errors: one vocabulary for records, answers of the API and the JSON output of commands.
 
-Each class in `errors` has a code. This module adds the codes that have no class. Orchestrations of users may have codes
-of their own; on the records of instances and backups such a code, and any exception that is not Interlock's, becomes
-`error`.
+Each class in `errors` has a code. This module adds the codes that have no class. Users' orchestrations may have codes
+of their own. The records of instances and backups show `error` instead of such a code, and instead of an exception that
+is not Interlock's.
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from interlock.errors import DoNotRetry, InterlockError
 
 OTHER_CODES: Mapping[str, str] = {
     # Codes of orchestrations and their steps.
-    "engine_failed": "the engine of orchestrations failed, not a step",
+    "engine_failed": "the engine that runs the orchestrations failed; no step failed",
     "foreign_await": "an orchestration awaited something that is not a step of its run",
-    "interrupted": "an attempt at a step was interrupted; it does not count",
+    "interrupted": "an attempt at a step was interrupted; the retry policy does not count this attempt",
     "invalid_value": "an input or a result does not have the type that the function declares",
     "outcome_unknown": "the work did not complete, and the reason is unknown",
     "timeout_error": "a step did not end within its timeout",
@@ -25,18 +25,18 @@ OTHER_CODES: Mapping[str, str] = {
     "not_stopped": "the instance did not stop",
     "vanished": "nothing of the instance exists any more, although it was not deleted",
     # Codes of requests.
-    "idempotency_answer_not_kept": "the answer to the first request was too large to be kept",
+    "idempotency_answer_not_kept": "the answer to the first request under the key was too large to be kept",
     "idempotency_key_in_use": "a request under the key is still being carried out",
-    "idempotency_key_malformed": "the header is malformed",
-    "idempotency_key_missing": "the request needs the header",
-    "idempotency_key_reused": "another request was sent under the key",
-    "idempotency_request_too_large": "the request is too large for a key",
-    "idempotency_unavailable": "it is impossible now to find out whether the request was carried out before",
+    "idempotency_key_malformed": "the Idempotency-Key header is malformed",
+    "idempotency_key_missing": "the request needs an Idempotency-Key header",
+    "idempotency_key_reused": "another request was sent under the key before",
+    "idempotency_request_too_large": "the request is too large to be sent under a key",
+    "idempotency_unavailable": "the server cannot find out now whether the request was carried out before",
     "invalid_request": "fields of the request are missing or wrong",
     "key_missing": "the request has no API key",
     "key_wrong": "the API key is unknown, or was revoked",
     "starting": "the replica is not ready yet",
-    "stopping": "the replica is about to stop; the request may have been carried out",
+    "stopping": "the replica is stopping; the request may have been carried out",
 }
 """Each code with its meaning."""
 
@@ -50,5 +50,5 @@ CODES = frozenset([*ERROR_CODES, *OTHER_CODES])
 
 
 def known_code(code: str) -> str:
-    """The code itself, or `error` if it is not in the vocabulary."""
+    """Returns `code`, or `error` if the vocabulary does not contain it."""
     return code if code in CODES else InterlockError.code

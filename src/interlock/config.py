@@ -24,9 +24,10 @@ _SECRET = ("database_url", "api_key", "dns")
 
 
 def _default_data_dir() -> Path:
-    """/var/lib/interlock for root, whose home directory is closed to the user that PostgreSQL has to run as.
+    """Returns ``interlock`` in the user's data home, usually ``~/.local/share``; for root, ``/var/lib/interlock``.
 
-    It is also the default for a user without a home directory, as in containers.
+    The reason: PostgreSQL cannot run as root, and its own user may not enter root's home directory. A user without a
+    home directory, as in containers, also gets ``/var/lib/interlock``.
     """
     if os.geteuid() == 0:
         return Path("/var/lib/interlock")
@@ -42,7 +43,7 @@ def _setting(about: str, **options: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Settings:
-    """All settings. `load` creates the object, which checks them together."""
+    """All settings. `load` reads them from their sources; the constructor checks that they fit together."""
 
     database_url: str | None = _setting(
         "The database: postgresql://user:password@host:5432/name; for leases also sqlite:///file.db or "
@@ -59,11 +60,13 @@ class Settings:
     host: str = _setting("The address that the control plane listens on.", default="127.0.0.1")
     port: int = _setting("The port that the control plane listens on; 0 takes a free one.", default=8080)
     server: str | None = _setting(
-        "The control plane that commands talk to: https://host. Default: the one that runs on the data directory.",
+        "The control plane that commands talk to: https://host. Default: the control plane that runs on the data "
+        "directory.",
         default=None,
     )
     api_key: str | None = _setting(
-        "The API key that commands send to it. Default: the key in the data directory, for servers that run there.",
+        "The API key that commands send to the control plane. Default: the key in the data directory, if the control "
+        "plane runs on that directory.",
         default=None,
         repr=False,
     )
@@ -71,11 +74,11 @@ class Settings:
         "The directory with PostgreSQL's programs, for the database that `interlock up` runs.", default=None
     )
     pg_user: str | None = _setting(
-        "The system user that runs that database when root starts `interlock up`. Default: postgres, else nobody.",
+        "The system user that runs the database of `interlock up` when root starts it. Default: postgres, else nobody.",
         default=None,
     )
     driver: str | None = _setting(
-        "The driver of instances whose request names none. Default: the first of `drivers`.", default=None
+        "The driver of instances whose request names no driver. Default: the first of `drivers`.", default=None
     )
     drivers: str = _setting(
         "The enabled drivers of instances, separated by commas: local, kubernetes.", default="local"
@@ -87,7 +90,8 @@ class Settings:
         "The maximum number of instances of the driver local. Default: the number of ports.", default=None
     )
     instance_defaults: str = _setting(
-        "Default PostgreSQL parameters of those instances, such as shared_buffers=64MB,max_connections=100.",
+        "Default PostgreSQL parameters of instances of the driver local, such as "
+        "shared_buffers=64MB,max_connections=100.",
         default="max_connections=50,shared_buffers=32MB,max_wal_size=256MB",
     )
     dns: str = _setting(
@@ -100,17 +104,17 @@ class Settings:
     )
     kubernetes_context: str | None = _setting("A context of the kubeconfig. Default: the current one.", default=None)
     kubernetes_namespace: str | None = _setting(
-        "The namespace of the instances. Default: that of the context, or the pod's own.", default=None
+        "The namespace of instances on Kubernetes. Default: the namespace of the context, or of the pod.", default=None
     )
     kubernetes_image: str = _setting(
         "The image of instances on Kubernetes; {version} is the major version.",
         default="docker.io/library/postgres:{version}",
     )
     kubernetes_storage_class: str | None = _setting(
-        "The storage class of their volumes. Default: that of the cluster.", default=None
+        "The storage class of volumes of instances on Kubernetes. Default: the cluster's default.", default=None
     )
     kubernetes_service_type: str = _setting(
-        "The type of their Services: LoadBalancer or ClusterIP.", default="LoadBalancer"
+        "The type of the Services of instances on Kubernetes: LoadBalancer or ClusterIP.", default="LoadBalancer"
     )
     health_interval: float = _setting("Seconds between two health checks of an instance.", default=30.0)
     health_failures: int = _setting(
@@ -120,17 +124,17 @@ class Settings:
         "The directory for backups of instances, shared by all replicas. Default: backups in the data directory.",
         default=None,
     )
-    backup_keep: int = _setting("The number of newest backups kept per instance; 0 is all.", default=0)
+    backup_keep: int = _setting("The number of newest backups kept per instance; 0 keeps all backups.", default=0)
     backup_days: float = _setting(
-        "Days after which a backup is removed, unless it is its instance's newest; 0 is never.", default=0.0
+        "Days after which a backup is removed, unless it is the newest of its instance; 0 means never.", default=0.0
     )
     drift_interval: float = _setting(
-        "Seconds between two comparisons of the records with what the drivers have.", default=300.0
+        "Seconds between two checks for drift, which compare the records with the drivers' instances.", default=300.0
     )
     drift_repair: str = _setting("Repair drift automatically: on or off.", default="off")
     events_kept: float = _setting("Days for which events of instances, and resolved drift, are kept.", default=90.0)
     checks_kept: float = _setting("Days for which results of health checks are kept.", default=7.0)
-    gate_ttl: float = _setting("Seconds after which a silent migrator loses the gate.", default=10.0)
+    gate_ttl: float = _setting("Seconds after which a migrator loses the gate unless it renews the gate.", default=10.0)
     gate_check_interval: float = _setting(
         "Seconds between SIGTERM and SIGKILL for a migration that lost the gate; a successor waits twice as long.",
         default=0.5,
@@ -222,7 +226,7 @@ class Settings:
         file: Path | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """A flag that is None is ignored. `file` defaults to the file that INTERLOCK_CONFIG names, if it is set."""
+        """A flag that is None is ignored. `file` defaults to the file that the variable INTERLOCK_CONFIG names."""
         from_flags = {name: value for name, value in (flags or {}).items() if value is not None}
         named = environ.get(f"{_PREFIX}CONFIG")
         path = file or (Path(named) if named else None)
@@ -243,17 +247,17 @@ def environment_name(setting: str) -> str:
 
 
 def about() -> dict[str, str]:
-    """The name of every setting with its description."""
+    """Returns the description of every setting, by the name of the setting."""
     return {setting.name: setting.metadata["about"] for setting in fields(Settings)}
 
 
 def database_url(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The database that the environment names, for users of the library who name none."""
+    """Returns the database URL in the environment, which the library uses if its caller passes no URL."""
     return environ.get(environment_name("database_url")) or None
 
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """The data directory of `interlock up`, for users of the library: the environment's, else the default."""
+    """Returns the data directory of `interlock up` for the library: from the environment, else the default."""
     named = environ.get(environment_name("data_dir"))
     return _converted("data_dir", named) if named else _default_data_dir()
 
@@ -274,9 +278,12 @@ def _from_file(path: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigurationError(f"The configuration file {path} cannot be read: {error.strerror}.") from error
+        raise ConfigurationError(
+            f"The configuration file {path} cannot be read ({error.strerror}): name another file with --config or "
+            "INTERLOCK_CONFIG."
+        ) from error
     except ValueError as error:
-        raise ConfigurationError(f"The configuration file {path} is not TOML: {error}.") from error
+        raise ConfigurationError(f"The configuration file {path} is not TOML ({error}): correct the file.") from error
     for name in values:
         if name not in about():
             near = get_close_matches(name, about(), n=1)

@@ -4,29 +4,30 @@
 
     InterlockError
     ├── ConfigurationError          a setting is missing, malformed, or contradicts another
-    │   └── NotSupported            this kind of database cannot do that
+    │   └── NotSupported            the database, the driver or the server lacks the feature
     ├── StoreError
-    │   ├── DatabaseUnreachable     no server answers at that address, or it does not answer in time
+    │   ├── DatabaseUnreachable     no database server answers at the address, or it does not answer in time
     │   ├── AccessDenied            the server refuses the role, the password or the database
-    │   ├── PermissionMissing       the role is logged in, and lacks a permission for the statement
+    │   ├── PermissionMissing       the role could log in, but lacks a permission for the statement
     │   ├── StatementFailed         the server refused a statement for another reason
     │   ├── LockNotAvailable        a row or table stayed locked longer than the statement may wait
     │   ├── ConnectionLost          the connection ended while it was in use
-    │   ├── PoolerRefused           the connection leads through a pooler, and a direct one is needed
-    │   ├── StoreThrottled          the database accepts no more requests for now
+    │   ├── PoolerRefused           the connection leads through a pooler, but Interlock needs a direct connection
+    │   ├── StoreThrottled          the database accepts no more requests at the moment
     │   ├── NotPrimary              the server is a standby, and accepts no writes
     │   └── UnsupportedServer       the server is older than PostgreSQL 14
     ├── SchemaError
     │   ├── SchemaMissing           Interlock's tables do not exist
     │   ├── SchemaOutdated          Interlock's tables are older than this release needs
     │   ├── SchemaTooNew            a newer release changed the tables so that this release cannot use them
-    │   ├── SchemaForeign           a schema of that name exists and is not Interlock's
-    │   └── MigrationBlocked        a table stayed locked by other sessions through every attempt
+    │   ├── SchemaForeign           a schema or table of that name exists, but does not belong to Interlock
+    │   └── MigrationBlocked        other sessions kept a table locked during every attempt to migrate it
     ├── GateError
     │   ├── GateNotPassed
     │   │   ├── GateBusy            another replica is migrating, and the policy is not to wait
     │   │   ├── GateTimeout         the gate did not become free within the timeout
-    │   │   └── PredecessorAlive    a dead migrator left sessions that this role may not end
+    │   │   └── PredecessorAlive    a killed migration left database sessions behind, and this role lacks
+    │   │                           the permission to end them
     │   ├── GateLost                the gate's lock was lost while the migration ran
     │   ├── CheckFailed             the check whether the schema is current raised an error
     │   └── StepError
@@ -37,43 +38,43 @@
     │   │   ├── LeaseBusy           another holder has the lease, and the caller does not wait
     │   │   └── LeaseTimeout        the lease did not become free within the timeout
     │   ├── LeaseLost               a held lease was lost, or can no longer be trusted
-    │   ├── LeaseNested             this task or thread already holds the lease: waiting for it would never end
-    │   └── GuardRefused            the connection in its present state cannot carry a guard
+    │   ├── LeaseNested             this task or thread already holds the lease, and would wait for itself without end
+    │   └── GuardRefused            the grant cannot be guarded in this way, or not on this connection
     ├── SessionLockError
     │   ├── SessionLockNotAcquired
     │   │   └── SessionLockTimeout  the lock did not become free within the timeout
     │   ├── SessionLockLost         the session that held the lock ended
-    │   └── SessionLockNested       this task or thread already holds the lock: waiting for it would never end
+    │   └── SessionLockNested       this task or thread already holds the lock, and would wait for itself without end
     ├── OnceConflict                the key was used before for a different operation
     ├── OnceInterrupted             an operation under the key began, and its outcome is unknown
-    ├── InvalidName                 the text is not a name that can be claimed
+    ├── InvalidName                 the text does not follow the rules for names
     ├── IllegalTransition           the current state does not allow the event
-    ├── ConnectionUnfit             the connection in its present state cannot be used
-    ├── RetryTransaction            another transaction changed what this one depends on: run it again
+    ├── ConnectionUnfit             the connection is not in the state that the call needs
+    ├── RetryTransaction            this transaction conflicts with another transaction: run it again
     ├── DurableError
     │   ├── OrchestrationConflict   the id was used before for a different orchestration
-    │   ├── OrchestrationUnknown    there is no orchestration of that id
+    │   ├── OrchestrationUnknown    no orchestration has that id
     │   ├── OrchestrationEnded
     │   │   ├── OrchestrationFailed     the orchestration ended with an error
     │   │   └── OrchestrationCancelled  the orchestration was cancelled
     │   ├── ActivityFailed          an activity failed as often as its retry policy allows
-    │   ├── AttemptSuperseded       another replica has taken over this step: the result of this attempt must not count
-    │   ├── DoNotRetry              raised by an activity whose repetition would not help
+    │   ├── AttemptSuperseded       another replica has taken over the step: the result of this attempt must not count
+    │   ├── DoNotRetry              an activity raises this error if a retry would not help
     │   │   └── RecordOvertaken     another orchestration works on the record now
     │   └── ClockSkewed             this machine's clock and the database's differ too much
     ├── EmbeddedError
     │   ├── BinariesMissing         there are no PostgreSQL binaries on this machine
-    │   ├── DataDirectoryUnusable   it cannot be created, read or written, or belongs to another program
+    │   ├── DataDirectoryUnusable   the directory cannot be created, read or written, or belongs to another program
     │   ├── ClusterFailed           PostgreSQL did not initialise, start or stop
     │   └── TlsUnavailable          the PostgreSQL binaries are built without TLS
     ├── CommandNotStarted
-    │   ├── CommandNotFound         there is no such program
+    │   ├── CommandNotFound         no program has that name
     │   └── CommandNotExecutable    the program exists and cannot be executed
     ├── CommandFailed               the command ran and failed
-    ├── CommandAtLarge              processes of the command may still run
+    ├── CommandAtLarge              the command's supervisors were killed, so its processes may still run
     ├── AddressInUse                the port to listen on is in use
     ├── DnsError
-    │   ├── DnsUnreachable          the name server does not answer, or not in time
+    │   ├── DnsUnreachable          the name server does not answer, or does not answer in time
     │   ├── DnsDenied               the name server does not allow this key to make the change
     │   ├── DnsClockSkewed          the name server refuses the signature: its clock and this machine's differ too much
     │   ├── DnsZoneUnknown          the name server does not have the zone of the name
@@ -81,8 +82,8 @@
     │   └── DnsFailed               the name server failed, or its answer cannot be trusted
     ├── DriverError
     │   ├── BadSpec                 the request is malformed, or asks for more than the driver has
-    │   ├── ForeignResource         a resource of that name exists and is not Interlock's
-    │   ├── BeingRemoved            the resource is still being removed, or was changed meanwhile: try again
+    │   ├── ForeignResource         a resource of that name exists, but does not belong to Interlock
+    │   ├── BeingRemoved            the resource is still being removed, or another program changed it: try again
     │   ├── InstanceAbsent          the driver has no instance of that id
     │   ├── OutOfPorts              every port of the range is in use
     │   ├── TooManyInstances        the driver has as many instances as its limit allows
@@ -92,27 +93,27 @@
     ├── RecordError
     │   ├── NameTaken               another record has the name or the DNS name
     │   ├── RecordChanged           the record has changed since the revision that the request names
-    │   ├── RecordUnknown           there is no such record, or it is deleted
+    │   ├── RecordUnknown           no record has that id or name, or the record is deleted
     │   │   ├── InstanceUnknown
     │   │   ├── BackupUnknown
-    │   │   └── DriftUnknown        there is no drift finding of that number, or it is closed
+    │   │   └── DriftUnknown        no drift finding has that number, or the finding is closed
     │   └── RecordBusy              an orchestration works on the record at this moment
     │       ├── InstanceBusy
-    │       └── BackupBusy          also while an instance is being restored from the backup
+    │       └── BackupBusy          or an instance is being restored from the backup
     ├── BackupError
     │   ├── BackupUnusable          the backup is not complete, or cannot be restored to that instance
     │   ├── BackupMissing           the backup's files cannot be found from this machine
     │   ├── BackupDamaged           the backup's files differ from what was written
     │   └── BackupFailed            pg_dump or pg_restore failed
     └── ServerError
-        ├── ServerUnreachable       no control plane answers at that address, or not in time
+        ├── ServerUnreachable       no control plane answers at the address, or it does not answer in time
         ├── KeyRefused              the control plane does not accept the API key
         ├── ServerRefused           the control plane refused the request
-        └── StillWorking            the work did not end within the timeout, and goes on
+        └── StillWorking            the requested work did not end within the timeout, and continues
 
 A message is one sentence: what happened, and what to do next. Details for programs are in attributes. `exit_status` is
 the exit status of the command line, with the numbers of ``sysexits.h``. `code` is the error's name for programs: on
-records, in answers of the API and in JSON. It is ``name_taken`` for `NameTaken`; see `codes`.
+records, in answers of the API and in JSON. The code of `NameTaken` is ``name_taken``; see `codes`.
 """
 
 import re
@@ -142,7 +143,7 @@ class InterlockError(Exception):
 
 
 def code_of_class(name: str) -> str:
-    """The code for the name of a class: ``name_taken`` for ``NameTaken``."""
+    """Returns the code for the name of a class: ``name_taken`` for ``NameTaken``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
@@ -249,7 +250,7 @@ class GateTimeout(GateNotPassed):
 
 
 class PredecessorAlive(GateNotPassed):
-    """`pids` are the server processes that have to end first."""
+    """`pids` are the process ids of the database sessions that have to end first."""
 
     def __init__(self, message: str, *, gate: str, pids: Sequence[int]) -> None:
         super().__init__(message, gate=gate)
@@ -301,8 +302,8 @@ class LeaseTimeout(LeaseNotAcquired):
 
 
 class LeaseLost(LeaseError):
-    """`token` is the fencing token of the lost grant. If an operator broke the lease, `broken_by` is the operator, and
-    `reason` the reason that was given, if any."""
+    """`token` is the fencing token of the lost grant. If an operator broke the lease, `broken_by` is the operator's
+    name, and `reason` is the reason that the operator gave, or None."""
 
     exit_status = EX_IOERR
 
@@ -378,7 +379,7 @@ class InvalidName(InterlockError):
 
 
 class IllegalTransition(InterlockError):
-    """`state` is the current state, `event` the event that it does not allow."""
+    """`state` is the current state, and `event` is the event that this state does not allow."""
 
     exit_status = EX_DATAERR
 
@@ -389,7 +390,7 @@ class IllegalTransition(InterlockError):
 
 
 class ConnectionUnfit(InterlockError):
-    """`why` is the reason and the remedy, without the sentence around them."""
+    """`why` is the part of the message that gives the reason and the remedy."""
 
     exit_status = EX_CONFIG
 
@@ -540,7 +541,7 @@ class DnsZoneUnknown(DnsError):
 
 
 class DnsForeign(DnsError):
-    """`owner` is the id of the owner of the records, or None if they are not Interlock's."""
+    """`owner` is the id of the owner of the records, or None if the records do not belong to Interlock."""
 
     exit_status = EX_CANTCREAT
 
@@ -606,7 +607,7 @@ class DriverElsewhere(DriverError):
 
 
 class RecordError(InterlockError):
-    """A record does not allow the request, or not at this moment."""
+    """A record does not allow the request, or does not allow it at this moment."""
 
 
 class RecordChanged(RecordError):
@@ -635,7 +636,7 @@ class RecordUnknown(RecordError):
 
 
 class RecordBusy(RecordError):
-    """`orchestration` is the id of the orchestration that works on the record, or restores from it."""
+    """`orchestration` is the id of the orchestration that works on the record, or that restores from the backup."""
 
     exit_status = EX_TEMPFAIL
 
@@ -661,7 +662,7 @@ class BackupBusy(RecordBusy):
 
 
 class DriftUnknown(RecordUnknown):
-    """There is no drift finding of that number, or it is closed."""
+    """No drift finding has that number, or the finding is closed."""
 
 
 class BackupError(InterlockError):
@@ -703,7 +704,7 @@ class KeyRefused(ServerError):
 
 
 class ServerRefused(ServerError):
-    """`code` is the code in the answer. The exit status is that of the error with this code, if there is one."""
+    """`code` is the code in the answer. If an error class has this code, the exit status is the one of that class."""
 
     def __init__(self, message: str, *, code: str) -> None:
         super().__init__(message)

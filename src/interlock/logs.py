@@ -1,8 +1,9 @@
 """Structured logging: configured by entry points (command line, server) and never by the library.
 
 Library code writes ``log.info("gate.acquired", extra={"gate": name})``: the event is a constant, the facts are fields.
-An application that imports the library formats these records as it formats its own; if it formats nothing, the message
-contains the facts. The formatters in this module print the event and the facts separately.
+An application that imports the library formats these records as it formats its own records. The message of a record
+contains the facts too, for formatters that print only the message. The formatters in this module print the event and
+the facts separately.
 """
 
 import json
@@ -18,7 +19,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class EventLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose messages are events: the constant is in `record.event`, and each fact is a field of the record."""
+    """A logger whose messages are events: `record.event` is the constant, and each fact is a field of the record."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[str, MutableMapping[str, Any]]:
         facts = kwargs.get("extra") or {}
@@ -31,18 +32,18 @@ def events(name: str) -> EventLogger:
 
 
 def event_of(record: logging.LogRecord) -> str:
-    """The event of an Interlock record; the message of any other record."""
+    """Returns the event of a record from Interlock, or the message of any other record."""
     event: str | None = getattr(record, "event", None)
     return event or record.getMessage()
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """The facts from the caller's `extra`."""
+    """Returns the facts that the caller passed as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD and not name.startswith("_")}
 
 
 class TextFormatter(logging.Formatter):
-    """``12:30:01 info  gate.acquired  gate=shop fence=3``"""
+    """Writes a record as a line such as ``12:30:01 info  gate.acquired  gate=shop fence=3``."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
@@ -53,7 +54,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Writes a record as a line with one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
@@ -74,7 +75,7 @@ def _plain(value: Any) -> str:
 
 
 def set_up(log_format: LogFormat = "text", level: str = "info", stream: TextIO | None = None) -> None:
-    """Send Interlock's log to `stream`, by default standard error. For entry points only."""
+    """Send Interlock's log to `stream`, by default standard error. Only entry points may call this."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logger = logging.getLogger("interlock")

@@ -1,2 +1,2 @@
-"""The control plane that `interlock up` runs. Only this package imports the web framework; it is entered by
-`service.serve`."""
+"""The control plane that `interlock up` runs. Only this package imports the web framework; its entry
+point is `service.serve`."""

@@ -38,7 +38,8 @@ _KEY = HTTPBearer(
 
 
 def make_application(startup: Startup, readiness: Readiness, database: str, env_command: str = "") -> FastAPI:
-    """The home page shows `database`, which is without a password, and `env_command`, which gives a shell its URL."""
+    """Builds the application. Its home page shows `database`, a description without a password, and `env_command`, the
+    shell command that sets the URL of the database."""
     # FastAPI's own documentation pages load their scripts from other sites.
     # Its redirects after a superfluous slash would go to the host that the request names, past the TLS proxy.
     app = FastAPI(title="Interlock", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)

@@ -1,7 +1,8 @@
 """The components of a replica that is ready: instances, the orchestrations on them, and the API's access to both.
 
-They are opened one after the other, each of which may refuse the start, and closed in the opposite order: first the
-replica takes up no more work, then its running steps end or are left to other replicas, then its connections close.
+They are opened one after the other, and an error in any of them prevents the start. They are closed in the opposite
+order: first the replica takes up no more work, then its running steps end or other replicas take them over, then its
+connections close.
 """
 
 import asyncio
@@ -33,11 +34,11 @@ log = events(__name__)
 
 _STOP_TIMEOUT = 10.0
 """Seconds for the running steps of orchestrations to end when this replica stops. Another replica repeats a step that
-this interrupts."""
+is interrupted then."""
 
 
 class Control:
-    """`stopping` is set when the replica is asked to stop. Streamed answers end then."""
+    """`stopping` is set when the replica is asked to stop. It ends the answers that are being streamed."""
 
     def __init__(self, settings: Settings, url: str, context: InstanceContext) -> None:
         self.settings = settings
@@ -53,14 +54,14 @@ class Control:
         self.stopping = asyncio.Event()
 
     async def carry_out(self, work: Callable[[Any], Awaitable[R]]) -> R:
-        """Run `work` in a transaction, and start the orchestration that it recorded."""
+        """Run `work` in a transaction, and start the orchestration that `work` recorded."""
         record = await self.pool.transact(work)
         if record.working:
             await self.begin(record.orchestration)
         return record
 
     async def running_instances(self) -> list[str]:
-        """The names of the instances of this machine that go on running without this replica."""
+        """Returns the names of running instances of the driver local: they go on running without this replica."""
         records = self.instances.records
         page = await self.pool.transact(
             lambda connection: records.page(connection, sort="name", states=["running"], limit=200)
@@ -68,7 +69,7 @@ class Control:
         return [instance.name for instance in page.items if instance.driver == "local"]
 
     async def begin(self, orchestration: str) -> None:
-        """Start a recorded orchestration. If that is impossible now, any replica starts it within seconds."""
+        """Start a recorded orchestration. If that fails now, any replica starts the orchestration within seconds."""
         try:
             await self.durable.begin(orchestration)
         except InterlockError as error:
@@ -82,7 +83,7 @@ async def open_control(
     address: str,
     context: Callable[[Settings, Transactions], InstanceContext] = instance_context,
 ) -> AsyncIterator[Control]:
-    """`url` is that of a database whose schema is current; `address` is the URL of this replica's API."""
+    """The schema of the database at `url` has to be current. `address` is the URL of this replica's API."""
     async with AsyncExitStack() as stack:
         transactions = Transactions(url, "instances", size=2)
         stack.push_async_callback(transactions.close)
@@ -105,7 +106,7 @@ async def _claim_directory(control: Control) -> None:
 
 
 async def _register_local_key(control: Control) -> None:
-    """Make the key in the data directory valid. A key that was revoked stays revoked until its file is removed."""
+    """Register the key in the data directory. A revoked key stays revoked: remove its file to get another key."""
     directory = control.settings.data_dir.absolute()
     try:
         key = local_api_key(directory)

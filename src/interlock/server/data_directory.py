@@ -14,7 +14,7 @@ KEY_FILE = "api-key"
 
 
 def local_api_key(data_dir: Path) -> str:
-    """The key in the data directory, created if there is none. Only the owner of its file can read it.
+    """Returns the API key in the data directory; creates its file if it is missing. Only the file's owner can read it.
 
     Raises DataDirectoryUnusable.
     """
@@ -30,17 +30,18 @@ def local_api_key(data_dir: Path) -> str:
     private = stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o077
     if not private or not is_key(key):
         raise DataDirectoryUnusable(
-            f"{path} is not a key that only this user can read: remove it, and the next `interlock up` creates another."
+            f"{path} has to contain an API key and be readable only by this user: remove the file, and the next "
+            "`interlock up` creates another."
         )
     return key
 
 
 def create_once(path: Path, content: str) -> str:
-    """Create the file unless it exists, and return its content: `content`, or what the first process wrote.
+    """Create the file unless it exists. Returns its content: `content`, or the text of the process that was first.
 
-    The file is written under a temporary name and then linked to its real name, which succeeds for one process; the
-    others read that one's content. A crash before the link leaves a file with a random name, which no process reads.
-    Raises OSError.
+    Each process writes a temporary file and links it to the real name. Only one process succeeds; the others read the
+    content of its file. A crash before the link leaves a file with a random name, which no process reads. Raises
+    OSError.
     """
     if not path.exists():
         _create_directory(path.parent)
@@ -49,7 +50,8 @@ def create_once(path: Path, content: str) -> str:
 
 
 def _create_directory(directory: Path) -> None:
-    """Only the owner may write there, whatever the umask is. Under root, PostgreSQL's user has to be able to enter."""
+    """Creates the directory and its missing parents. Only their owner may write in them, whatever the umask is. If root
+    creates them, other users may enter, because PostgreSQL runs as another user."""
     for place in reversed((directory, *directory.parents)):
         if not place.exists():
             for_root = 0o711 if place == directory else 0o755

@@ -18,25 +18,26 @@ _CHECK_INTERVAL = 1.0
 
 
 class ControlDatabase(Protocol):
-    """`shown` names the database for people, without a password."""
+    """`shown` describes the database for messages, without a password."""
 
     @property
     def shown(self) -> str: ...
 
     async def bring_up(self) -> str:
-        """The URL of a database that answers. If this is cancelled, what it began may go on in a thread."""
+        """Returns the URL once the database answers. If the call is cancelled, the start may go on in a thread."""
         ...
 
     def release(self) -> None:
-        """Stop what `bring_up` started, if anything. Called once, after all threads of `bring_up` have ended."""
+        """Stop using the database, which stops an embedded PostgreSQL without other users. Call this once, after all
+        threads of `bring_up` have ended."""
         ...
 
 
 class NamedDatabase:
     """A database that the operator runs.
 
-    If it does not answer, that is an error at once, because the likeliest reason is a mistyped URL. Of several servers
-    only the primary is used: after a failover everything goes to the new one.
+    A database that does not answer is an error at once, because the likeliest reason is a mistyped URL. If the URL
+    names several servers, only the primary is used: after a failover all connections go to the new primary.
     """
 
     def __init__(self, url: str) -> None:
@@ -52,11 +53,11 @@ class NamedDatabase:
             return url
 
     def release(self) -> None:
-        """Does nothing: the operator stops it."""
+        """Does nothing: the operator stops the database."""
 
 
 class EmbeddedDatabase:
-    """A PostgreSQL below the data directory, shared by all processes on that directory; the last one stops it."""
+    """A PostgreSQL below the data directory, shared by all processes on that directory; the last process stops it."""
 
     def __init__(self, root: Path, pg_bin: Path | None, run_as: str | None) -> None:
         self._root = root
@@ -89,7 +90,7 @@ class EmbeddedDatabase:
 
 
 class ClusterWatcher:
-    """Restarts the embedded PostgreSQL if its server dies. Checks every second, in its own thread, until `stop()`."""
+    """Restarts the embedded PostgreSQL if its server dies. A thread checks the server every second until `stop()`."""
 
     def __init__(self, cluster: Cluster, interval: float = _CHECK_INTERVAL) -> None:
         self._cluster = cluster
@@ -101,7 +102,7 @@ class ClusterWatcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the watcher no longer uses the cluster. A restart in progress is completed first."""
+        """Returns when the watcher no longer uses the cluster. It completes a restart that is in progress."""
         self._stopping.set()
         self._thread.join()
 

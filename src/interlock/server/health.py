@@ -21,7 +21,7 @@ class Ready(BaseModel):
 
 
 class Started(BaseModel):
-    """`holder` is the replica that is migrating, while this one waits for it and knows its name."""
+    """`holder` is the replica that is migrating, if this replica waits for it and knows its name."""
 
     phase: Phase
     since: datetime
@@ -34,13 +34,13 @@ def health_router(startup: Startup, readiness: Readiness) -> APIRouter:
     @router.head("/live", include_in_schema=False)
     @router.get("/live")
     async def live() -> Live:
-        """200 for as long as the event loop runs."""
+        """Answers 200 as long as the event loop runs."""
         return Live()
 
     @router.head("/ready", include_in_schema=False)
     @router.get("/ready", response_model_exclude_none=True, responses={503: {"model": Ready}})
     async def ready(response: Response) -> Ready:
-        """200 if this replica has started and its database answers, else 503."""
+        """Answers 200 if this replica has started and its database answers, else 503."""
         problem = await readiness.problem()
         response.status_code = 503 if problem else 200
         return Ready(ready=problem is None, reason=problem)
@@ -48,7 +48,7 @@ def health_router(startup: Startup, readiness: Readiness) -> APIRouter:
     @router.head("/startup", include_in_schema=False)
     @router.get("/startup", response_model_exclude_none=True, responses={503: {"model": Started}})
     async def started(response: Response) -> Started:
-        """200 once the start is complete, 503 before; `phase` is its current step."""
+        """Answers 200 once the start is complete, and 503 before that. `phase` is the current step of the start."""
         response.status_code = 200 if startup.is_done else 503
         holder = asdict(startup.holder) if startup.holder else None
         return Started(phase=startup.phase, since=startup.since, holder=holder)

@@ -28,10 +28,14 @@ _STATUSES: dict[Phase, PageStatus] = {
     "database": PageStatus("starting", "Starting the database", "The first start takes a few seconds."),
     "checking": PageStatus("starting", "Checking the schema", "The tables have to be those of this release."),
     "waiting": PageStatus(
-        "starting", "Waiting at the gate", "Another replica is migrating; this one goes on when it is done."
+        "starting",
+        "Waiting at the gate",
+        "Another replica is migrating; this replica continues when the migration is done.",
     ),
     "settling": PageStatus(
-        "starting", "Waiting for old sessions", "A replica died while it migrated; its sessions have to end first."
+        "starting",
+        "Waiting for old sessions",
+        "A replica died while it migrated; its database sessions have to end first.",
     ),
     "migrating": PageStatus("starting", "Migrating", "This replica is bringing the tables up to date."),
     "joining": PageStatus("starting", "Joining", "This replica is about to take part in the work on instances."),
@@ -46,8 +50,8 @@ def page_status(phase: Phase, problem: str | None) -> PageStatus:
 
 
 def facts(startup: Startup, database: str, env_command: str = "") -> dict[str, str]:
-    """The facts in the order in which the page lists them. `database` is shown as it is, so it must not contain a
-    password."""
+    """Returns the facts in the order of the page. The page shows `database` unchanged, so `database` must not contain
+    a password."""
     status = startup.schema_status
     schema = f"{status.schema}, version {startup.schema_version}, {status.state}" if status else "not known yet"
     return {

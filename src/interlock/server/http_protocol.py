@@ -1,9 +1,9 @@
 """The HTTP protocol of client connections, with a limit on their number and a timeout for the head of a request.
 
 uvicorn waits without limit for the rest of a request, and for a request that never comes, on any number of
-connections. Each is an open file of this process. Once the process may open no more files, it cannot connect to its
-database either. So without these limits any client that reaches the port, even without a key, could stop the work on
-all instances.
+connections. Each connection is an open file of this process. A process that may open no more files cannot connect to
+its database either. So without these limits any client that reaches the port, even without a key, could stop the work
+on all instances.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _WARNING_INTERVAL = 60.0
 
 
 def most_connections() -> int:
-    """Half of the files that this process may open; the other half is for everything else."""
+    """Returns the maximum number of connections: half of the files that this process may open, and 10,000 at most."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _UNLIMITED if files == resource.RLIM_INFINITY else min(files // 2, _UNLIMITED)
 
@@ -52,7 +52,7 @@ class HttpProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _update_timeout(self) -> None:
-        """The time counts from the connection or from the last answer, and not while a request is being answered."""
+        """The timeout begins with the connection and again after each answer. It is off while a request is answered."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._cancel_timeout()
         elif self._timeout is None and not self.transport.is_closing():

@@ -14,7 +14,7 @@ _DAY = 86400.0
 
 
 def instance_context(settings: Settings, transactions: Transactions) -> InstanceContext:
-    """Raises ConfigurationError if the settings do not fit. Changes nothing on the machine or in the database."""
+    """Raises ConfigurationError if a setting cannot be used. Changes nothing on the machine or in the database."""
     makers = {"local": _local, "kubernetes": _kubernetes}
     drivers = {name: makers[name](settings) for name in settings.driver_names}
     timing = InstanceTiming(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
@@ -53,7 +53,7 @@ def _kubernetes(settings: Settings) -> Driver:
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"The driver kubernetes needs packages that are not installed ({error.name}): "
-            "pip install 'interlock[kubernetes]', or leave it out of drivers."
+            "run `pip install 'interlock[kubernetes]'`, or remove kubernetes from the setting drivers."
         ) from error
     return KubernetesDriver(
         KubernetesSettings(

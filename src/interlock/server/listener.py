@@ -16,10 +16,11 @@ _PROBE_BYTES = 10_000
 
 
 def listen(host: str, port: int, data_dir: Path | None = None) -> socket.socket:
-    """A socket that listens already: a client that connects from now on waits for its answer and is not refused.
+    """Returns a listening socket: a client that connects from now on waits for its answer and is not refused.
 
-    A name with several addresses is resolved to the first. Raises AddressInUse, which names the replica of `data_dir`
-    if that one has the port, or ConfigurationError if the address cannot be listened on at all.
+    A name with several addresses is resolved to the first address. Raises AddressInUse if another process has the port;
+    the message names that process if it is a replica on `data_dir`. Raises ConfigurationError if this machine cannot
+    listen on the address.
     """
     family, address = _resolved(host, port)
     try:
@@ -50,7 +51,7 @@ def _resolved(host: str, port: int) -> tuple[int, tuple[str, int]]:
     except (OSError, UnicodeError) as error:
         raise ConfigurationError(
             f"host is {host!r}, which is neither an IP address nor a host name that this machine can resolve: "
-            "choose another with --host."
+            "choose another host with --host."
         ) from error
     return family, (str(address[0]), int(address[1]))
 
@@ -64,28 +65,29 @@ def _explained(error: OSError, host: str, port: int, url: str, data_dir: Path | 
                 f"Only a privileged user may listen on port {port}: choose a port above 1023 with --port."
             )
         case errno.EADDRNOTAVAIL:
-            return ConfigurationError(f"{host} is not an address of this machine: choose another with --host.")
+            return ConfigurationError(f"{host} is not an address of this machine: choose another address with --host.")
         case _:
             return ConfigurationError(
-                f"Cannot listen on port {port} of {host} ({error.strerror}): choose others with --host and --port."
+                f"Cannot listen on port {port} of {host} ({error.strerror}): choose another address with --host, or "
+                "another port with --port."
             )
 
 
 def _occupant(url: str, data_dir: Path | None) -> str:
-    """The program that has the port, and what to do about it."""
+    """Returns the end of an error message: the program that has the port, and the remedy."""
     replicas = live_replicas(data_dir) if data_dir else []
     if pid := next((replica.pid for replica in replicas if replica.url == url), None):
         return (
-            f"the `interlock up` that runs on {data_dir} already (process {pid}): use that one, stop it with "
+            f"the `interlock up` that runs on {data_dir} already (process {pid}): use that replica, stop it with "
             f"`kill {pid}`, or choose another port with --port"
         )
     if _is_interlock(url):
-        return f"another `interlock up`, whose page is {url}: stop that one, or choose another port with --port"
+        return f"another `interlock up`, whose page is {url}: stop that replica, or choose another port with --port"
     return "another program: stop that program, or choose another port with --port"
 
 
 def _is_interlock(url: str) -> bool:
-    """True if a control plane answers there, ready or not."""
+    """Returns True if a control plane answers at the URL, ready or not."""
     connection = HTTPConnection(url.removeprefix("http://"), timeout=_PROBE_TIMEOUT)
     with closing(connection), suppress(OSError, HTTPException, ValueError):
         connection.request("GET", "/health/startup")

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from interlock.server.problems import problem
 
 LARGEST_REQUEST = 1024 * 1024
-"""Bytes. Fifty instances with all their parameters need less."""
+"""Bytes of the largest body of a request. A request for fifty instances with all their parameters is smaller."""
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -54,7 +54,7 @@ class RequestSizeLimit:
             message = await receive()
             received += len(message.get("body", b""))
             if received > LARGEST_REQUEST or not announced.isdigit() or int(announced) > LARGEST_REQUEST:
-                raise HTTPException(413, f"A request may have {LARGEST_REQUEST} bytes at most.")
+                raise HTTPException(413, f"A request may have {LARGEST_REQUEST} bytes at most: send a smaller one.")
             return message
 
         await self._app(scope, receive_limited, send)
@@ -63,8 +63,9 @@ class RequestSizeLimit:
 class StoppingAnswer:
     """Answers the requests that a stopping replica cannot finish.
 
-    The server cancels them when the grace period is over. Their outcome is unknown then: such a request may be in its
-    very last step. So the client is asked to repeat it, which is safe under an Idempotency-Key.
+    The server cancels these requests at the end of the grace period. Their outcome is unknown then: such a request may
+    be in its very last step. So the answer asks the client to repeat the request, which is safe under an
+    Idempotency-Key.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -13,7 +13,7 @@ _MOST_NAMES = 5
 
 
 def ready_message(settings: Settings, database: ControlDatabase, url: str) -> str:
-    """The URL, the data directory and the database, without a password."""
+    """Returns the lines with the URL, the data directory and the database, without its password."""
     lines = {"Data": str(settings.data_dir.absolute()), "Database": database.shown}
     facts = [f"  {name:<8}  {value}" for name, value in lines.items()]
     hints = [f"            {hint}" for hint in _hints(settings)]
@@ -21,24 +21,25 @@ def ready_message(settings: Settings, database: ControlDatabase, url: str) -> st
 
 
 def still_running_message(instances: Sequence[str]) -> str:
-    """The instances that go on without `interlock up`, and how to stop them; `instances` has at least one name."""
+    """Returns the message about the instances that go on without `interlock up`. `instances` must not be empty."""
     names = ", ".join(instances[:_MOST_NAMES])
     if len(instances) > _MOST_NAMES:
         names += f" and {len(instances) - _MOST_NAMES} more"
     goes = "1 instance goes on running" if len(instances) == 1 else f"{len(instances)} instances go on running"
     return (
-        f"{goes}: {names}.\nTo stop one: start `interlock up` again, then `{_command()} instance stop {instances[0]}`."
+        f"{goes}: {names}.\n"
+        f"To stop one: start `interlock up` again, then run `{_command()} instance stop {instances[0]}`."
     )
 
 
 def _hints(settings: Settings) -> list[str]:
-    """The lines about finding the database from another terminal, for commands and for programs."""
+    """Returns the lines that explain how commands and programs in another terminal find the database."""
     if settings.database_url:
-        return ["Other commands find it by --database or INTERLOCK_DATABASE_URL."]
+        return ["Other commands find this database by --database or INTERLOCK_DATABASE_URL."]
     if directory := _data_dir_flag(settings):
-        return [f"Other commands find it by{directory}.", f"Programs:  {env_command(settings)}"]
+        return [f"Other commands find this database by{directory}.", f"Programs:  {env_command(settings)}"]
     return [
-        "Other commands, and Interlock() in Python, find it by themselves.",
+        "Other commands, and Interlock() in Python, find this database by themselves.",
         f"Other programs:  {env_command(settings)}",
     ]
 
@@ -55,7 +56,7 @@ def _data_dir_flag(settings: Settings) -> str:
 
 
 def _command() -> str:
-    """The command line as a shell calls it from this directory: a checkout's is not on the PATH."""
+    """Returns the command `interlock` for a shell in this directory: a checkout's script is not on the PATH."""
     script = Path(sys.argv[0]).absolute()
     if script.name != "interlock":
         return f"{shlex.quote(sys.executable)} -m interlock"

@@ -17,7 +17,7 @@ _RETRY_AFTER = {503: {"Retry-After": "1"}}
 
 
 def answer_problems(app: FastAPI) -> None:
-    """Install the handlers by which every error of `app` is answered as a problem."""
+    """Install the handlers that answer every error of `app` with a problem."""
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(InterlockError, _interlock_error)
@@ -25,12 +25,12 @@ def answer_problems(app: FastAPI) -> None:
 
 
 def problem(status: int, detail: str | None = None, *, code: str | None = None, **more: Any) -> JSONResponse:
-    """An answer described by its status and, optionally, a sentence. With `code` it is a problem type of its own."""
+    """Builds a problem from a status and, optionally, a sentence. With `code` the problem has a type of its own."""
     return _answer(_described(status, detail, code, **more))
 
 
 def problem_of(error: InterlockError) -> dict[str, Any]:
-    """The problem that describes the error, as part of an answer."""
+    """Returns the problem that describes the error, as data for an answer."""
     return _described(status_of(error), str(error), error.code, **facts_of(error))
 
 
@@ -55,7 +55,11 @@ def _answer(content: dict[str, Any]) -> JSONResponse:
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     is_unknown_path = error.status_code == 404 and error.detail == HTTPStatus.NOT_FOUND.phrase
-    detail = f"There is nothing at {request.url.path}." if is_unknown_path else error.detail
+    detail = (
+        f"There is nothing at {request.url.path}: see /openapi.json for the paths of the API."
+        if is_unknown_path
+        else error.detail
+    )
     answer = problem(error.status_code, detail)
     answer.headers.update(error.headers or {})
     return answer
@@ -74,5 +78,5 @@ async def _interlock_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unexpected_error(request: Request, error: Exception) -> JSONResponse:
-    """The exception is in the log. The answer contains nothing of it, because any client may read it."""
+    """The exception is in the log. The answer does not contain it, because any client may read the answer."""
     return problem(500)

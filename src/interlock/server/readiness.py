@@ -1,4 +1,4 @@
-"""The readiness check: asks the database, at most once a second and with a short timeout, for all callers together."""
+"""The readiness check: a query with a short timeout, at most once a second; all callers share its result."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ _TIMEOUT = 0.8  # below one second, the default timeout of a Kubernetes probe
 
 
 class Readiness:
-    """Keeps its own session between checks. The first check after a loss opens another."""
+    """Keeps a session of its own between checks. If the session is lost, the next check opens another."""
 
     def __init__(self, startup: Startup) -> None:
         self._startup = startup
@@ -25,7 +25,8 @@ class Readiness:
         self._problem: str | None = None
 
     async def problem(self) -> str | None:
-        """None if this replica can serve requests, else the reason, without a password. At most a second old."""
+        """Returns None if this replica can serve requests, else the reason, without a password. The result is at most a
+        second old."""
         if not self._startup.is_done:
             return "This replica is still starting."
         async with self._lock:

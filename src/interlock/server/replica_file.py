@@ -1,8 +1,8 @@
 """A file in the data directory with the URL of this replica, by which commands on this machine find it.
 
-The file is locked while its process lives, however the process ends. So a file that is not locked is stale. Process ids
-could not tell this: inside a container they are others than outside. Files are created and removed under a lock on
-their directory, because a replica may have the name of one that died.
+The process keeps its file locked until it ends, in whatever way it ends. So a file that is not locked is stale. Process
+ids cannot show this: a process has another id inside a container than outside. Files are created and removed under a
+lock on their directory, because a replica may have the name of a replica that died.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ class LiveReplica(NamedTuple):
 
 @contextmanager
 def announced(data_dir: Path, url: str) -> Iterator[None]:
-    """The file exists inside the block. The files of replicas that died are removed first."""
+    """Creates this replica's file for the time of the block. First removes the files of replicas that died."""
     directory = data_dir / DIRECTORY
     path = directory / f"{replica_id().replace('/', '_')}.json"
     with _exclusive(directory):
@@ -67,7 +67,7 @@ def _exclusive(directory: Path) -> Iterator[None]:
 
 
 def _write_locked(path: Path, content: str) -> int:
-    """The file is locked before it gets its name."""
+    """Locks the file before the file gets its name. Returns the open file, which holds the lock."""
     temporary = path.with_suffix(".new")
     temporary.unlink(missing_ok=True)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

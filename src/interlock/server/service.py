@@ -49,7 +49,7 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 class _Service:
-    """One run of the event loop."""
+    """The control plane, for one run of the event loop."""
 
     def __init__(
         self, settings: Settings, database: ControlDatabase, listener: socket.socket, show: Callable[[str], None]
@@ -111,7 +111,7 @@ class _Service:
             self._startup.control.stopping.set()
 
     async def _close(self) -> None:
-        """A requested stop succeeds even if the database is gone and components cannot deregister in it."""
+        """Close all components. A requested stop succeeds even if the database is gone and they cannot deregister."""
         instances = await self._running_instances()
         try:
             await self._opened.aclose()
@@ -124,7 +124,7 @@ class _Service:
                 self._show(still_running_message(instances))
 
     async def _running_instances(self) -> list[str]:
-        """For the message at the stop, which does not wait for a database that is gone."""
+        """Returns the names for the message at the stop, or no names if the database does not answer in time."""
         if self._startup.control and self._stop_requested:
             with suppress(InterlockError, TimeoutError):
                 async with asyncio.timeout(_LIST_TIMEOUT):
@@ -132,7 +132,7 @@ class _Service:
         return []
 
     async def _end_start(self) -> None:
-        """Raises the error of a failed start, unless a stop was requested."""
+        """End the start. Raises the error of a failed start, unless a stop was requested."""
         if self._starting is None:
             return
         self._starting.cancel()

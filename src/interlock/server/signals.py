@@ -1,7 +1,7 @@
 """SIGINT, SIGTERM and SIGHUP as requests to stop, for the whole life of the process.
 
-They stay handled until everything is closed. An event loop's own handlers end with the loop, and a second Ctrl-C after
-that would end the process before its database is stopped.
+`StopSignals` handles the signals until everything is closed. An event loop's own handlers end with the loop, and a
+second Ctrl-C after that would end the process before its database is stopped.
 """
 
 import signal
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """Inside the block no signal ends the process; nor after it, once one has been received. Main thread only.
+    """Inside the block these signals do not end the process, nor after the block if one was received. Main thread only.
 
     SIGINT and SIGHUP stay ignored if the process was started with them ignored: in the background of a script, or by
     `nohup`.
@@ -37,7 +37,7 @@ class StopSignals:
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call `callback` for each signal inside the block, and at once for each that was received before it.
+        """Call `callback` for each signal inside the block, and at once for each signal that was received before.
 
         Outside the block signals are only counted.
         """

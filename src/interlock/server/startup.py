@@ -1,4 +1,4 @@
-"""The start of a replica: its current phase, and its first part: the database, then Interlock's own schema."""
+"""The start of a replica: its phases, and its first steps, which bring up the database and then Interlock's schema."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -26,9 +26,10 @@ _GATE_POLL_INTERVAL = 0.05
 
 class Startup:
     """The start has been in `phase` since `since`. In the phase `waiting`, `holder` is the replica that migrates, if
-    it is known.
+    this replica knows it.
 
-    `schema_status`, `url` and `control` are set when the phase becomes `ready`, and stay: a start is never undone.
+    `schema_status`, `url` and `control` are set when the phase becomes `ready`. They stay set, because a start is never
+    undone.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,10 @@ class Startup:
 
 
 async def start(startup: Startup, database: ControlDatabase, settings: Settings) -> tuple[str, SchemaStatus]:
-    """Returns the URL of the database, whose schema is current then. Raises the InterlockError that prevents it."""
+    """Bring up the database and its schema. Returns the database's URL and the status of the schema, which is current.
+
+    Raises the InterlockError that prevents the start.
+    """
     url = await database.bring_up()
     own = SchemaGate(url, settings.schema, timing=Timing.of(settings))
     following = asyncio.create_task(_follow_gate(own.gate, startup))

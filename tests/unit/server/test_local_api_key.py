@@ -49,7 +49,7 @@ def test_a_file_that_others_can_read_or_that_is_no_key_is_refused(tmp_path: Path
     (tmp_path / "api-key").write_text(content)
     (tmp_path / "api-key").chmod(mode)
     with pytest.raises(
-        DataDirectoryUnusable, match="remove it, and the next `interlock up` creates another"
+        DataDirectoryUnusable, match="remove the file, and the next `interlock up` creates another"
     ) as refusal:
         local_api_key(tmp_path)
     assert content == "" or content not in str(refusal.value)

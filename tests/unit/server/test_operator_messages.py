@@ -17,7 +17,7 @@ def message(settings: Settings) -> str:
 
 def test_the_message_names_the_url_the_data_and_the_keys_to_stop() -> None:
     text = message(Settings(data_dir=Path("/data")))
-    for part in (URL, "Data      /data\n", "/data/postgres", "find it by --data-dir /data.", "Ctrl-C"):
+    for part in (URL, "Data      /data\n", "/data/postgres", "find this database by --data-dir /data.", "Ctrl-C"):
         assert part in text
 
 
@@ -37,7 +37,7 @@ def test_the_message_shows_how_other_programs_get_the_database(monkeypatch: pyte
 
 
 def test_the_default_directory_needs_no_option() -> None:
-    assert "find it by themselves." in message(Settings())
+    assert "find this database by themselves." in message(Settings())
 
 
 def test_a_named_database_is_shown_without_its_password() -> None:
@@ -56,6 +56,6 @@ def test_the_message_at_the_stop_names_the_instances_and_how_to_stop_them(monkey
     monkeypatch.setattr("sys.argv", ["/usr/bin/interlock", "up"])
     assert still_running_message(["shop"]) == (
         "1 instance goes on running: shop.\n"
-        "To stop one: start `interlock up` again, then `interlock instance stop shop`."
+        "To stop one: start `interlock up` again, then run `interlock instance stop shop`."
     )
     assert still_running_message(list("abcdefg")).startswith("7 instances go on running: a, b, c, d, e and 2 more.\n")

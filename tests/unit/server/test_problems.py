@@ -27,7 +27,10 @@ async def problem(client: httpx.AsyncClient, path: str, status: int, kind: str =
 @pytest.mark.parametrize("path", ["/nothing", "/static/nothing.css", "/docs", "/redoc", "/health/live/"])
 async def test_an_unknown_path_is_a_problem(client: httpx.AsyncClient, path: str) -> None:
     body = await problem(client, path, 404)
-    assert (body["title"], body["detail"]) == ("Not Found", f"There is nothing at {path}.")
+    assert (body["title"], body["detail"]) == (
+        "Not Found",
+        f"There is nothing at {path}: see /openapi.json for the paths of the API.",
+    )
 
 
 async def test_a_wrong_method_is_answered_with_the_allowed_ones(client: httpx.AsyncClient) -> None:
