@@ -169,4 +169,4 @@ def test_the_next_command_runs_as_soon_as_one_whose_lease_was_broken_has_stopped
     assert status == 74
     [line] = [line for line in error.splitlines() if line.startswith("interlock: ")]
     assert "it was broken by postgres/" in line
-    assert ": stuck; stop what it protects." in line
+    assert ": stuck: stop the work that it protects." in line

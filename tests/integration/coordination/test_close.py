@@ -30,7 +30,7 @@ async def test_grants_are_released_and_their_holders_are_notified(
     grant.on_lost(told.append)
     await locks.close()
     assert (told, grant.lost) == (["closed"], True)
-    with pytest.raises(errors.LeaseLost, match="Interlock was closed while it was held"):
+    with pytest.raises(errors.LeaseLost, match="Interlock was closed while the lease was held"):
         grant.check()
     assert await others.lease("feeds").try_acquire() is not None
 
@@ -46,13 +46,13 @@ async def test_close_cancels_the_body_of_a_block(locks: AsyncInterlock, interloc
     working = asyncio.create_task(work())
     await inside.wait()
     await locks.close()
-    with pytest.raises(errors.LeaseLost, match="closed while it was held"):
+    with pytest.raises(errors.LeaseLost, match="closed while the lease was held"):
         await working
     assert sessions(interlock_url) == {}
 
 
 async def test_close_inside_a_block_cancels_the_block_and_completes(locks: AsyncInterlock, interlock_url: str) -> None:
-    with pytest.raises(errors.LeaseLost, match="closed while it was held"):
+    with pytest.raises(errors.LeaseLost, match="closed while the lease was held"):
         async with locks.lease("feeds"):
             await locks.close()
     assert holder(interlock_url) is None

@@ -44,7 +44,7 @@ def test_the_parents_grant_is_lost_in_the_child_and_stays_held_in_the_parent(
 
     def look() -> tuple[Any, ...]:
         grant.on_lost(told.append)
-        with pytest.raises(errors.LeaseLost, match="held by the process that forked this one"):
+        with pytest.raises(errors.LeaseLost, match="the process that forked this one holds it"):
             grant.check()
         with pytest.raises(errors.LeaseLost):
             grant.hand_over()
@@ -66,7 +66,7 @@ def test_a_child_that_leaves_the_parents_block_gets_an_error_and_releases_nothin
     grant = lease.__enter__()
 
     def leave() -> None:
-        with pytest.raises(errors.LeaseLost, match="held by the process that forked this one"):
+        with pytest.raises(errors.LeaseLost, match="the process that forked this one holds it"):
             lease.__exit__(None, None, None)
 
     in_child(leave)

@@ -46,7 +46,7 @@ def test_times_to_live(root: Callable[..., AsyncInterlock | Interlock], ttl: flo
 
 @pytest.mark.parametrize("ttl", ["30", None, object()])
 def test_a_ttl_that_is_no_duration_is_refused(root: Callable[..., AsyncInterlock | Interlock], ttl: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is no length of time: use a number of seconds, or a timedelta"):
+    with pytest.raises(ConfigurationError, match="is not a length of time: use a number of seconds, or a timedelta"):
         root(NOWHERE).lease("feeds", ttl=ttl)
 
 

@@ -174,7 +174,7 @@ async def rows() -> AsyncIterator[int]:
 def test_other_functions_are_refused_by_an_async_lease(function: Callable[..., Awaitable[Any]]) -> None:
     with pytest.raises(
         errors.ConfigurationError,
-        match=r"is no coroutine function, and .* an AsyncInterlock: write `async def`, or .* `Interlock`",
+        match=r"is not a coroutine function, but .* an AsyncInterlock: write `async def`, or .* `Interlock`",
     ):
         AsyncInterlock("postgresql://localhost/none").lease("feeds").wrap()(function)
 
@@ -182,7 +182,7 @@ def test_other_functions_are_refused_by_an_async_lease(function: Callable[..., A
 def test_a_coroutine_function_is_refused_by_a_sync_lease() -> None:
     with pytest.raises(
         errors.ConfigurationError,
-        match=r"sleep is a coroutine function, and .* an Interlock: write `def`, or .* `AsyncInterlock`",
+        match=r"sleep is a coroutine function, but .* an Interlock: write `def`, or .* `AsyncInterlock`",
     ):
         Interlock("postgresql://localhost/none").lease("feeds").wrap()(asyncio.sleep)
 

@@ -71,7 +71,7 @@ async def test_bad_input(locks: AsyncInterlock) -> None:
     for bad in ("", "a##b", "x" * 250):
         with pytest.raises(errors.ConfigurationError):
             locks.join("workers", id=bad)
-    with pytest.raises(errors.ConfigurationError, match="writable as JSON"):
+    with pytest.raises(errors.ConfigurationError, match="written as JSON"):
         locks.join("workers", metadata={"a": object()})
 
 

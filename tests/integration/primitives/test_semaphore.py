@@ -298,7 +298,7 @@ async def test_an_invalid_number_of_slots_is_refused(locks: AsyncInterlock, coun
 def test_reserved_names_are_refused(sync_locks: Interlock) -> None:
     with pytest.raises(errors.ConfigurationError, match="marks Interlock's own"):
         sync_locks.lease("openai##slot/1")
-    with pytest.raises(errors.ConfigurationError, match="use 191 at most"):
+    with pytest.raises(errors.ConfigurationError, match="use 191 bytes at most"):
         sync_locks.lease("x" * 192, slots=2)
 
 

@@ -67,7 +67,7 @@ def test_times_that_cannot_work_together(ttl: float, renew_every: float | None, 
 
 def test_the_error_names_the_times_that_do_not_fit() -> None:
     with pytest.raises(
-        ConfigurationError, match=r"A ttl of 10 s .* every 4 s .* of 2.5 s: .* margin of 1 s make 11.5 s"
+        ConfigurationError, match=r"A ttl of 10 s .* every 4 s .* of 2.5 s: .* margin of 1 s need 11.5 s"
     ):
         LeaseTiming.of(10, 4)
 
@@ -109,5 +109,5 @@ def test_timeouts_that_cannot_work(timeout: float | timedelta) -> None:
 
 @pytest.mark.parametrize("duration", ["5", None, object(), [1]])
 def test_a_value_that_is_no_duration_is_refused(duration: object) -> None:
-    with pytest.raises(ConfigurationError, match="is no length of time"):
+    with pytest.raises(ConfigurationError, match="is not a length of time"):
         seconds(duration)  # type: ignore[arg-type]

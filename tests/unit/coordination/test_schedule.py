@@ -33,7 +33,7 @@ def test_an_interval_is_given_as_text_or_number(given: Any, length: float) -> No
         (0, r"use 0\.1 s or more"),
         ("50ms", r"use 0\.1 s or more"),
         (float("nan"), r"use 0\.1 s or more"),
-        (None, "no length of time"),
+        (None, "not a length of time"),
         ("61 * * * *", "is not a cron expression"),
         ("0 0 30 2 *", "is not a cron expression"),
         ("* * * * * * *", "is not a cron expression"),

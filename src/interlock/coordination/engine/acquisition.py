@@ -1,6 +1,6 @@
-"""Acquiring a lease: request it, wait in the queue while another holds it, and make the grant.
+"""The acquisition of a lease: request it, wait in the queue while another process holds it, and make the grant.
 
-A grant is trusted from its answer on; its time counts from before the request.
+A process trusts a grant once the answer has come; the time of that trust counts from before the request was sent.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ G = TypeVar("G", bound=AsyncGrant)
 
 _BRIEF_MARGIN = 0.1
 _BRIEFLY_HELD = 0.05
-"""A grant that a release handed over is renewed after this time. Many are released before."""
+"""A grant that came by a hand-over is renewed after so many seconds. Many such grants are released before that."""
 
 
 class Acquisitions:
     """All acquisitions of one engine.
 
-    An async caller calls `wait`. A thread calls `begin`, and when the response is there `collect`: mostly that is the
-    grant, and no coroutine is needed; if it is not, the thread calls `wait` as well. A thread that stops before that
-    calls `give_up`.
+    An async caller calls `wait`. A thread calls `begin`, and `collect` when the response has come. Mostly the response
+    is the grant, and no coroutine is needed; if it is not, the thread calls `wait` as well. A thread that stops before
+    its call of `wait` calls `give_up`.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Acquisitions:
             raise
 
     def collect(self, request: LeaseRequest[G]) -> G | None:
-        """Return the grant, if the response has come and grants the lease. None: call `wait`."""
+        """Return the grant if the response has come and grants the lease. Returns None otherwise: then call `wait`."""
         answered = self._requests.answered(request)
         if answered is None or answered[0].status != "granted":
             return None
@@ -85,7 +85,8 @@ class Acquisitions:
         return self._grant(request, *answered)
 
     async def wait(self, request: LeaseRequest[G]) -> G | None:
-        """Return the grant; raise `LeaseTimeout` after the timeout. None: an `only_try` found the lease taken."""
+        """Return the grant, or raise `LeaseTimeout` after the timeout. Returns None if the request is `only_try` and
+        the lease is taken."""
         if not request.attempts:
             self.begin(request)
         try:
@@ -112,7 +113,7 @@ class Acquisitions:
         return None
 
     async def wait_for_any(self, name: str, requests: Sequence[LeaseRequest[G]]) -> G:
-        """Wait in the queues of several leases at once; return the first grant. Observers see one wait, for `name`."""
+        """Wait in the queues of several leases at once, and return the first grant. Observers see one wait, for `name`."""
         started = boottime()
         try:
             request, answer, sent_at = await self._first_of(name, requests)
@@ -122,7 +123,7 @@ class Acquisitions:
         return self._grant(request, answer, sent_at)
 
     def give_up(self, request: LeaseRequest[Any]) -> None:
-        """The caller will not call `wait`. Does nothing if it has."""
+        """End a request whose caller will not call `wait`. Does nothing if the caller has called `wait`."""
         if request.response is not None:
             self._leave_queue(request)
             self._fail(request, asyncio.CancelledError())
@@ -139,8 +140,8 @@ class Acquisitions:
         return await self._wait_in_queue(request)
 
     async def _wait_in_queue(self, request: LeaseRequest[Any], *, report: bool = True) -> tuple[AcquireAnswer, float]:
-        """Request the lease, and while another holds it, wait in the queue. Without `report`, the caller notifies the
-        observer."""
+        """Request the lease, and wait in the queue while another process holds it. Without `report`, the observer gets
+        no events from here: the caller has to report the wait."""
         assert request.entry is not None
         waits = False
         try:
@@ -188,7 +189,8 @@ class Acquisitions:
     async def _first_of(
         self, name: str, requests: Sequence[LeaseRequest[G]]
     ) -> tuple[LeaseRequest[G], AcquireAnswer, float]:
-        """The others leave their queues, and grants that came at the same moment are released."""
+        """Wait for the first granted request. The other requests leave their queues, and their grants that came at the
+        same moment are released."""
         for each in requests:
             self._enter_queue(each)
         waits = [(each, asyncio.create_task(self._wait_in_queue(each, report=False))) for each in requests]
@@ -215,7 +217,7 @@ class Acquisitions:
             self._deferred.resolve(request)
 
     def _fail(self, request: LeaseRequest[Any], error: BaseException) -> None:
-        """End an acquisition without an answer: report it, and release a grant that may come of it."""
+        """End an acquisition that got no answer: report it, and release the grant if the store makes one later."""
         self._requests.discard_response(request)
         self._report_failure(request, _reason(error))
 

@@ -1,8 +1,8 @@
 """Requests of one process that share statements.
 
-Requests that arrive while a statement is under way are sent together in the next one. So under load one round trip, and
-one wait for the disk, serves many. Otherwise a request is sent at the next turn of the event loop, together with all
-that arrive before it.
+Requests that arrive while a statement runs are sent together in the next statement. So under load one round trip, and
+one wait for the disk, serves many requests. Without load, a request is sent at the next turn of the event loop,
+together with all requests that arrive before that turn.
 """
 
 import asyncio
@@ -19,14 +19,15 @@ Answer = TypeVar("Answer")
 _LARGEST = 1000
 
 _RETRIED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
-"""After these errors of a batch each request is sent alone: one bad request must not fail the others."""
+"""If a batch fails with one of these errors, each of its requests is sent again alone: one bad request must not fail
+the others."""
 
 
 class Batcher(Generic[Request, Answer]):
-    """Sends batches by `send`, which returns the answers in the order of the requests.
+    """Sends batches with `send`, which returns the answers in the order of the requests.
 
-    A caller may stop waiting: then the answer goes to `on_unclaimed`, or the error to `on_failed`. A request whose
-    caller stopped waiting before it was sent is left out, unless `send_abandoned`.
+    A caller may stop waiting: then the answer goes to `on_unclaimed`, or the error to `on_failed`. If a caller stops
+    waiting before its request was sent, the request is not sent, unless `send_abandoned` is set.
     """
 
     def __init__(
@@ -47,13 +48,14 @@ class Batcher(Generic[Request, Answer]):
         self._worker: asyncio.Task[None] | None = None
 
     def submit(self, request: Request) -> "asyncio.Future[tuple[Answer, float]]":
-        """Send a request; the future's result is the answer, and the moment on `boottime()` before it was sent."""
+        """Send a request. The future's result is the answer, and a moment on `boottime()` just before the request was
+        sent."""
         future: asyncio.Future[tuple[Answer, float]] = asyncio.get_running_loop().create_future()
         self.submit_for(request, future)
         return future
 
     def submit_for(self, request: Request, future: "asyncio.Future[tuple[Answer, float]]") -> None:
-        """Send a request whose caller waits for this future already."""
+        """Send a request whose caller already waits for this future."""
         self._queue.append((request, future))
         if not self._is_running:
             try:
@@ -68,7 +70,7 @@ class Batcher(Generic[Request, Answer]):
         self.submit(request).cancel()
 
     def fail_all(self, error: Exception) -> None:
-        """Raise the error in all callers that wait; later answers are unclaimed."""
+        """Raise the error in all callers that wait. Answers that come later count as unclaimed."""
         for _, future in [*self._sent, *self._queue]:
             _fail(future, error)
 
@@ -81,7 +83,7 @@ class Batcher(Generic[Request, Answer]):
             await asyncio.wait([self._worker])
 
     def _start(self) -> None:
-        """The worker begins at the next turn of the event loop, after all tasks that are ready now."""
+        """Start the worker. It begins at the next turn of the event loop, after all tasks that are ready now."""
         self._is_running = True
         try:
             self._worker = asyncio.get_running_loop().create_task(self._work())
@@ -111,7 +113,7 @@ class Batcher(Generic[Request, Answer]):
             self._is_running = False
 
     def _ended(self, worker: "asyncio.Task[None]") -> None:
-        """A worker that was cancelled before its first step has not run its `finally`."""
+        """Do what the `finally` of the worker would have done, if the worker was cancelled before its first step."""
         if self._is_running and worker is self._worker:
             self._is_running = False
             self._cancel_all()

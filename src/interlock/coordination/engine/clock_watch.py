@@ -1,15 +1,16 @@
-"""Detects that the store's clock was set: it then disagrees with this machine's clock about how long something took."""
+"""Detects that the store's clock was set: that clock then disagrees with this machine's clock about a length of time."""
 
 _DRIFT = 0.001
-"""Seconds by which two clocks that were not set may drift apart, per second."""
+"""The seconds per second by which two clocks that were not set may drift apart."""
 
 
 class ClockWatch:
-    """Each reading of the store's clock was taken between two moments of this machine's clock, so the difference of the
-    two clocks lies in a range.
+    """Keeps the range of the difference between the store's clock and this machine's clock. Each reading of the store's
+    clock was taken between two moments of this machine's clock, so the difference lies in a range.
 
     A clock that is slewed moves that range slowly, and so does drift: only a faster move, from one reading to the next,
-    counts as a step. A slow answer gives a wide range, which may hide a step; then the narrower known range is kept.
+    counts as a step. A slow answer gives a wide range, which may hide a step; then the narrower range known before is
+    kept.
     """
 
     __slots__ = ("_least", "_most", "_read_at")
@@ -19,7 +20,8 @@ class ClockWatch:
         self._most = self._read_at = 0.0
 
     def stepped_by(self, clock: float, sent_at: float, received_at: float) -> float:
-        """Return by how many seconds the clock was set at least since the last reading: forward (+), back (-)."""
+        """Return the least number of seconds by which the clock was set since the last reading: positive if set
+        forward, negative if set back, 0 if no step was seen."""
         least, most, step = clock - received_at, clock - sent_at, 0.0
         if self._least is not None:
             drift = _DRIFT * (received_at - self._read_at)

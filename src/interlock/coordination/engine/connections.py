@@ -1,4 +1,5 @@
-"""The store's connections: opened by the first request, closed when this process holds no lease and waits for none."""
+"""The store's connections: the first request opens them. They are closed when this process holds no lease and waits for
+none."""
 
 import asyncio
 
@@ -10,11 +11,11 @@ from interlock.coordination.engine.queue import WaitQueue
 
 
 def closed_error() -> errors.ConfigurationError:
-    return errors.ConfigurationError("This Interlock was closed: open it again.")
+    return errors.ConfigurationError("This Interlock object was closed: open it again.")
 
 
 class StoreConnections:
-    """Connections that were not used for `idle_after` seconds are closed, and opened again when they are needed."""
+    """Closes connections that were not used for `idle_after` seconds. The next request opens them again."""
 
     def __init__(
         self, store: OpenStore, queue: WaitQueue, held: HeldGrants, deferred: DeferredRequests, idle_after: float
@@ -33,7 +34,7 @@ class StoreConnections:
             raise closed_error()
 
     def use(self) -> None:
-        """To be called before each request. Starts the check for idle connections."""
+        """Start the check for idle connections. It has to be called before each request."""
         if self._timer is None and not self.closed:
             self._timer = asyncio.get_running_loop().call_later(self._idle_after / 2, self._check_idle)
 

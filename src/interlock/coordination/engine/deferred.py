@@ -1,7 +1,7 @@
-"""Requests to the store that no caller waits for: releases, left places in the queue, and the cleanup of old rows.
+"""Requests to the store that no caller waits for: releases, withdrawals from the queue, and the cleanup of old rows.
 
 A release that cannot be delivered is retried for as long as the lease could be held. A request whose answer was lost
-may have been granted: it is sent again, with its own grant_id, for as long, and a grant that comes of it is released.
+may have been granted: it is sent again for as long, with its own grant_id, and the grant that it may bring is released.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from interlock.coordination.engine.request import LeaseRequest
 
 _OFFER_AGAIN_AFTER = 1.05
-"""A waiter that was notified has a second to acquire; then the next one is notified."""
+"""Seconds after which a lease is offered again: a notified waiter has one second to acquire it, then the next waiter is
+notified."""
 _SOON, _LATER = 0.02, 1.0
 _SWEEP_EVERY = 3600.0
 _UNUSED = 7 * 86400.0
@@ -39,7 +40,7 @@ class OrphanedGrant(NamedTuple):
 
 
 class DeferredRequests:
-    """Runs in the background of one engine, until `close`."""
+    """Runs requests in the background of one engine, until `close`."""
 
     def __init__(self, store: LeaseStore, observer: Observer, queue: WaitQueue) -> None:
         self.releases: Batcher[GrantIdentity, ReleaseAnswer] = Batcher(
@@ -76,7 +77,7 @@ class DeferredRequests:
         await self.releases.drain()
 
     def release_unclaimed(self, request: "LeaseRequest[Any]", answer: AcquireAnswer, sent_at: float) -> None:
-        """An answer came after its caller had gone: release the grant, or leave the queue."""
+        """Handle an answer whose caller has stopped waiting: release the grant, or leave the queue."""
         if answer.status == "granted":
             grant = OrphanedGrant(request.name, answer.token, request.grant_id, request.ttl)
             self.releases.post(grant)
@@ -84,17 +85,18 @@ class DeferredRequests:
             self.withdrawals.post(request)
 
     def request_failed(self, request: "LeaseRequest[Any]", error: Exception) -> None:
-        """A request failed after its caller had gone."""
+        """Handle the error of a request whose caller has stopped waiting."""
         if is_unknown(error) and not request.in_doubt:
             request.in_doubt = True
             self.resolve(request)
 
     def resolve(self, request: "LeaseRequest[Any]") -> None:
-        """The answer was lost, and the store may have granted the lease: find out, and release it."""
+        """Handle a lost answer: the store may have granted the lease. Find out, and release it."""
         self._start(self._resolve(request))
 
     def release_lost(self, grant: GrantIdentity) -> None:
-        """Release a lost lease: if the store still records it as held, the next waiter need not wait for its expiry."""
+        """Release a lost lease: if the store still records it as held, the next waiter then need not wait for its
+        expiry."""
         self._release_until_delivered(grant, 0.0)
 
     def release_later(self, grant: GrantIdentity) -> None:
@@ -105,13 +107,13 @@ class DeferredRequests:
         self._start(self._release(grant, pause))
 
     def delete_old_records(self, prefix: str, older_than: float) -> None:
-        """Delete old records, at most once an hour, or as often as records grow old."""
+        """Delete old records, about once an hour; if `older_than` is shorter, about once in that time."""
         if (now := boottime()) >= self._delete_at.get(prefix, 0.0):
             self._delete_at[prefix] = now + min(_SWEEP_EVERY, older_than) * random.uniform(0.5, 1.5)
             self._start(self._delete_old_records(prefix, older_than))
 
     def after_release(self, grant: GrantIdentity, answer: ReleaseAnswer, sent_at: float) -> None:
-        """Notify the next waiter, if it waits in this process; retry if the lease was locked."""
+        """Notify the next waiter if it belongs to this process. Retry the release if the lease's row was locked."""
         if answer.offered is not None:
             if answer.elsewhere:
                 self._offer_later(grant.name)
@@ -128,7 +130,8 @@ class DeferredRequests:
         self.release_later(grant)
 
     def _withdrawal_failed(self, request: AcquireRequest, error: Exception) -> None:
-        """Try again: the place lives as long as the subscription, and leases would be offered to it in vain."""
+        """Try to leave the queue again: the place in the queue lives as long as the subscription, and leases would be
+        offered to it in vain."""
         self._observer.database_error(error)
         if isinstance(error, (errors.LockNotAvailable, *UNKNOWN)):
             self._start(self._withdraw_later(request))
@@ -153,7 +156,8 @@ class DeferredRequests:
                 return
 
     async def _release(self, grant: GrantIdentity, pause: float) -> None:
-        """Retry until the store has answered, or the lease has expired. A cancelled retry stays in `_undelivered`."""
+        """Retry the release until the store has answered, or the lease has expired. A cancelled retry stays in
+        `_undelivered`."""
         ends_at = boottime() + grant.ttl
         while boottime() < ends_at:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -172,7 +176,7 @@ class DeferredRequests:
         self._undelivered.pop(grant.grant_id, None)
 
     def _offer_later(self, name: str) -> None:
-        """Offer the lease again after a second: the notified waiter may have died, or stopped, at that very moment."""
+        """Offer the lease again after a second: the notified waiter may have died or stopped just then."""
         if not self._offered:
             asyncio.get_running_loop().call_later(_OFFER_AGAIN_AFTER, self._offer_again)
         self._offered[name] = boottime() + _OFFER_AGAIN_AFTER

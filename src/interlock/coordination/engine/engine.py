@@ -41,7 +41,7 @@ G = TypeVar("G", bound=AsyncGrant)
 
 
 class Engine:
-    """The leases of a root object on one event loop. Connections that are idle for `idle_after` seconds are closed."""
+    """The leases of a root object on one event loop. Connections that were idle for `idle_after` seconds are closed."""
 
     def __init__(self, store: OpenStore, observer: Observer, *, database: LeaseDatabase, idle_after: float) -> None:
         self.pid = process.pid
@@ -77,20 +77,20 @@ class Engine:
     def try_acquire(
         self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
     ) -> Coroutine[Any, Any, G | None]:
-        """Return the grant; None if the lease is held, or others wait for it."""
+        """Return the grant, or None if the lease is held or has waiters."""
         return self._acquisitions.wait(LeaseRequest(self, name, timing, metadata, owner, 0.0, kind, only_try=True))
 
     def acquire(
         self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None, kind: type[G]
     ) -> Coroutine[Any, Any, G]:
-        """Wait in the queue, and return the grant; `LeaseTimeout` after the timeout."""
+        """Wait in the queue, and return the grant. Raises `LeaseTimeout` after the timeout."""
         granted = self._acquisitions.wait(LeaseRequest(self, name, timing, metadata, owner, timeout, kind))
         return cast("Coroutine[Any, Any, G]", granted)  # None is the result of an `only_try`
 
     def acquire_any(
         self, whole: str, names: Sequence[str], timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
     ) -> Coroutine[Any, Any, G]:
-        """Wait in the queues of all these leases; return the first grant. To observers the lease is `whole`."""
+        """Wait in the queues of all these leases, and return the first grant. Observers see one lease, named `whole`."""
         requests = [LeaseRequest(self, name, timing, metadata, owner, None, kind) for name in names]
         return self._acquisitions.wait_for_any(whole, requests)
 
@@ -105,36 +105,37 @@ class Engine:
         *,
         only_try: bool = False,
     ) -> LeaseRequest[G]:
-        """Send the request, for a thread; `collect` or `wait` takes the response, or `give_up` ends it."""
+        """Send a thread's request for the lease. `collect` or `wait` takes the response, or `give_up` ends the request."""
         request = LeaseRequest(self, name, timing, metadata, owner, timeout, kind, only_try=only_try)
         self._acquisitions.begin(request)
         return request
 
     def collect(self, request: LeaseRequest[G]) -> G | None:
-        """Return the grant, if the response has come and grants the lease. None: call `wait`."""
+        """Return the grant if the response has come and grants the lease. Returns None otherwise: then call `wait`."""
         return self._acquisitions.collect(request)
 
     def wait(self, request: LeaseRequest[G]) -> Coroutine[Any, Any, G | None]:
         return self._acquisitions.wait(request)
 
     def give_up(self, request: LeaseRequest[Any]) -> None:
-        """The caller will not call `wait`. Does nothing if it has."""
+        """End a request whose caller will not call `wait`. Does nothing if the caller has called `wait`."""
         self._acquisitions.give_up(request)
 
     def renew_soon(self, grant: AsyncGrant) -> None:
-        """Renew a grant at once, instead of when it is due: a loss is noticed then."""
+        """Renew a grant at once instead of at its due time, so that a loss is noticed now."""
         self._renewals.renew_soon(grant)
 
     def release(self, grant: AsyncGrant) -> Coroutine[Any, Any, bool]:
-        """Release the lease and wait for the answer. Returns False if it was not held any more."""
+        """Release the lease and wait for the answer. Returns False if the lease was not held any more."""
         return self._releases.release(grant)
 
     def begin_release(self, grant: AsyncGrant) -> Response | None:
-        """Send the release, for a thread; `finish_release` takes the response. None: it was not held any more."""
+        """Send a thread's release of the lease; `finish_release` takes the response. Returns None if the lease was not
+        held any more."""
         return self._releases.begin(grant)
 
     def finish_release(self, grant: AsyncGrant, response: Response) -> bool:
-        """Act on the response, which has come. Returns False if the lease was not held any more."""
+        """Finish a release whose response has come. Returns False if the lease was not held any more."""
         return self._releases.finish(grant, response)
 
     def release_unconfirmed(self, grant: AsyncGrant) -> bool:
@@ -142,25 +143,27 @@ class Engine:
         return self._releases.release_unconfirmed(grant)
 
     def drop(self, grant: AsyncGrant) -> None:
-        """Release a grant without waiting, unless it has ended."""
+        """Release a grant and do not wait for the answer. Does nothing if the grant has ended."""
         self._releases.drop(grant)
 
     def confirm(self, grant: AsyncGrant) -> Coroutine[Any, Any, None]:
-        """Wait until a renewal for the whole ttl is confirmed; never returns if the grant is lost."""
+        """Wait until the store has confirmed a renewal for the whole ttl. If the grant is lost, the wait never ends."""
         return self._minimum_holds.confirm(grant)
 
     def end_after_minimum(self, grant: AsyncGrant, minimum: float) -> Coroutine[Any, Any, None]:
-        """End a grant; its lease stays held until `minimum` seconds after it was acquired. Does nothing after that."""
+        """End a grant; its lease stays held until `minimum` seconds after it was acquired. Does nothing if that time
+        has passed."""
         return self._minimum_holds.end(grant, minimum)
 
     def hand_over(self, grant: AsyncGrant) -> Coroutine[Any, Any, bool]:
-        """Give the lease to the first waiter. Returns False if there is none: then the lease is kept."""
+        """Give the lease to the first waiter. Returns False if there is no waiter: then this grant keeps the lease."""
         return self._hand_overs.hand_over(grant)
 
     def guard_item(self, grant: AsyncGrant) -> dict[str, Any]:
         if not isinstance(self._store, GuardsByItem):
             raise errors.GuardRefused(
-                f"The lease {grant.name!r} is not kept in DynamoDB: guard a transaction by grant.guard(connection).",
+                f"The lease {grant.name!r} is not kept in DynamoDB, so it has no guard item: guard a transaction with "
+                "grant.guard(connection).",
                 name=grant.name,
             )
         return self._store.guard_item(grant)

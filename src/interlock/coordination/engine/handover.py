@@ -1,7 +1,8 @@
-"""Handing leases over to the next waiter.
+"""The hand-over of leases to the next waiter.
 
-From the moment the request is sent, the next waiter may hold the lease, and may be notified before this process is. So
-the grant is not trusted until the answer says that it was kept, which it is if no process waits for it.
+Once the request is sent, the next waiter may hold the lease, and may be notified before this process gets the answer.
+So this process does not trust the grant until the answer says that the grant keeps the lease. The grant keeps it if no
+process waits for the lease.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ class HandOvers:
         await self._batcher.drain()
 
     async def hand_over(self, grant: AsyncGrant) -> bool:
-        """Give the lease to the first waiter. Returns False if there is none: then the lease is kept."""
+        """Give the lease to the first waiter. Returns False if there is no waiter: then this grant keeps the lease."""
         while True:
             if not grant.is_handing_over:  # another task may be doing it: both get the same result
                 grant.check()
@@ -76,7 +77,8 @@ class HandOvers:
             self._settle(grant, *response.result())
 
     def _fail(self, grant: AsyncGrant, error: Exception) -> None:
-        """Another process may hold the lease, so the grant is lost; in case none does, it is released."""
+        """Handle a failed hand-over. Another process may hold the lease, so the grant counts as lost. The lease is also
+        released, in case no process got it."""
         self._observer.database_error(error)
         if is_unknown(error):
             self._held.lose(grant, "refused")
@@ -104,7 +106,8 @@ def _trust_again(grants: Sequence[AsyncGrant], outcomes: Sequence[object]) -> No
 
 
 def _was_kept(outcome: object) -> bool:
-    """True also if the store refused the request: then it changed nothing."""
+    """Return True if the grant keeps the lease. That includes a request that the store refused, because it changed
+    nothing."""
     if isinstance(outcome, ReleaseAnswer):
         return outcome.status in _KEPT
     return isinstance(outcome, Exception) and not is_unknown(outcome)

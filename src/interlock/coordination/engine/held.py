@@ -10,7 +10,7 @@ from interlock.coordination.observation.observer import Observer
 
 
 class HeldGrants:
-    """`by_timing` groups the grants by their timing; each group shares its renewals."""
+    """The held grants. `by_timing` groups them by their timing; the grants of a group share their renewals."""
 
     def __init__(self, observer: Observer) -> None:
         self.by_timing: dict[LeaseTiming, set[AsyncGrant]] = {}
@@ -21,7 +21,7 @@ class HeldGrants:
         return sum(map(len, self.by_timing.values()))
 
     def __iter__(self) -> Iterator[AsyncGrant]:
-        """Iterates over a copy: the caller may remove grants meanwhile."""
+        """Iterate over a copy, because the caller may remove grants meanwhile."""
         return iter([grant for grants in self.by_timing.values() for grant in grants])
 
     def includes(self, owner: object, name: str) -> bool:
@@ -43,12 +43,12 @@ class HeldGrants:
         self._owners.discard((grant.owner, grant.name))
 
     def lose(self, grant: AsyncGrant, why: Loss) -> None:
-        """End a grant as lost, unless it has ended already."""
+        """End a grant as lost. Does nothing if the grant has ended already."""
         if grant.finish(why):
             self.report_loss(grant, why)
 
     def report_loss(self, grant: AsyncGrant, why: Loss) -> None:
-        """Remove a grant that ended as lost; notify the observer and the grant's own callbacks."""
+        """Remove a grant that was lost; notify the observer, and call the grant's own callbacks."""
         self.remove(grant)
         try:
             self._observer.lost(grant.name, grant.token, boottime() - grant.acquired_at, why, grant.broken_by)

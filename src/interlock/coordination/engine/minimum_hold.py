@@ -1,18 +1,22 @@
-"""Leases that stay held for a minimum time after they were acquired, though their work has ended sooner.
+"""Leases that stay held for a minimum time after they were acquired, even if their work has ended sooner.
 
-Such a lease is acquired, and renewed, with a ttl of at least that time. The deciding statement is a renewal for the
-whole ttl, confirmed before the work begins: it sets the row's expiry, by the store's clock, to a moment that is not
-before the end of the minimum time, and so does each later one. The acquire alone is not enough, because a lease that
-was handed over is held for one second at first. What a crash leaves between any two steps:
+Such a lease is acquired and renewed with a ttl of at least the minimum time. The deciding statement is a renewal for
+the whole ttl, which the store has to confirm before the work begins. This renewal sets the row's expiry, by the store's
+clock, to a moment that is not before the end of the minimum time; each later renewal does the same. The acquire alone
+is not enough, because a lease that was handed over is held for only one second at first. A crash between any two steps
+leaves:
 
-- Before the acquire: nothing. Between the acquire and that renewal: a held lease without work, which expires; the work
-  was not begun.
+- Before the acquire: nothing. Between the acquire and the first renewal: a held lease, which expires; the work was not
+  begun.
 - While the work goes on: a lease that is held for a whole ttl since the last renewal, which covers the minimum time.
-- The work ends in time, and the last renewal replaces the release. Its ttl is the rest of the minimum time, so it
-  brings the expiry forward, never before the end of that time. No process has to wait for that end.
-- The process dies before that last renewal, or it fails: the expiry of the renewal before it stays, which is later.
+
+The lease ends in one of these ways:
+
+- The work ends before the minimum time: a last renewal replaces the release. Its ttl is the rest of the minimum time,
+  so the lease expires sooner than otherwise, but never before the end of that time. No process has to wait for it.
+- The last renewal fails, or the process dies before it: the expiry of the renewal before it stays, which is later.
 - The work ends after the minimum time: the lease is released as always.
-- The lease is lost: nothing is kept. A lease that an operator broke is free once it is released.
+- The lease is lost: it is not kept for the minimum time. A lease that an operator broke is free once it is released.
 """
 
 import asyncio
@@ -27,14 +31,14 @@ from interlock.coordination.observation.observer import Observer
 from interlock.stores.leases import LeaseStore
 
 _DRIFT = 0.001
-"""By how much of the time this machine's clock and the store's may come apart."""
+"""The share of a time by which this machine's clock and the store's clock may drift apart."""
 _SHORTEST_TTL = 0.1
 _ATTEMPTS = 5
 _PAUSE = 0.1
 
 
 class MinimumHolds:
-    """Ends the grants of one engine whose leases stay held."""
+    """Ends those grants of one engine whose leases have to stay held for a minimum time."""
 
     def __init__(self, store: LeaseStore, observer: Observer, held: HeldGrants, renewals: Renewals) -> None:
         self._store = store
@@ -43,7 +47,7 @@ class MinimumHolds:
         self._renewals = renewals
 
     async def confirm(self, grant: AsyncGrant) -> None:
-        """Wait until a renewal for the whole ttl is confirmed; never returns if the grant is lost."""
+        """Wait until the store has confirmed a renewal for the whole ttl. If the grant is lost, the wait never ends."""
         renewed = asyncio.Event()
         grant.on_renewed(lambda _: renewed.set())
         self._renewals.renew_soon(grant)
@@ -52,7 +56,7 @@ class MinimumHolds:
     async def end(self, grant: AsyncGrant, minimum: float) -> None:
         """End the grant, and leave the lease held until `minimum` seconds after it was acquired.
 
-        Does nothing if that time is over, or if the grant is lost: then it is to be released.
+        Does nothing if that time has passed, or if the grant is lost: then the caller has to release the grant.
         """
         if _remaining(grant, minimum) <= 0 or grant.lost or not grant.finish("released"):
             return
@@ -62,7 +66,8 @@ class MinimumHolds:
             grant.correct("refused")
 
     async def _renew_last(self, grant: AsyncGrant, minimum: float) -> bool:
-        """Let the store end the grant when `minimum` has passed. Returns False if it was lost."""
+        """Renew the lease a last time, so that it expires when `minimum` has passed. Returns False if the lease was
+        lost."""
         for _ in range(_ATTEMPTS):
             ttl = max(_remaining(grant, minimum), _SHORTEST_TTL)
             last = OrphanedGrant(grant.name, grant.token, grant.grant_id, ttl)
@@ -78,7 +83,8 @@ class MinimumHolds:
 
 
 def _remaining(grant: AsyncGrant, minimum: float) -> float:
-    """Seconds until `minimum` has passed since the grant was acquired; rather too many.
+    """Return the seconds until `minimum` has passed since the grant was acquired; the result is rather too large than
+    too small.
 
     `acquired_at` was taken when the answer arrived: the store granted the lease before that.
     """

@@ -1,7 +1,7 @@
-"""The wait queue of this process: the store notifies a waiter, and a scheduled poll replaces a lost notification.
+"""The wait queue of this process: the store notifies a waiter, and a scheduled poll makes up for a lost notification.
 
 The waiters of one name share one poll timer: the first of them polls when the lease expires, or after `_POLL_EVERY`,
-and then again. So a queue of thousands costs no more polls than a queue of one.
+and then again. So a queue of thousands costs no more polls than a queue of one waiter.
 """
 
 import asyncio
@@ -12,23 +12,24 @@ from interlock.clock import boottime
 from interlock.stores.leases import AcquireAnswer, AcquireRequest, HandedGrant, LeaseStore
 
 _POLL_EVERY = 5.0
-"""The longest time between polls. Waiters do not depend on it: they are notified, and know when the lease expires."""
+"""The longest time between polls. Waiters do not depend on polls: they are notified, and know when the lease expires.
+"""
 _AFTER_EXPIRY = 0.003
 _SHORTEST, _LONGEST = 0.05, 1.0
-"""Pauses of waiters that the store cannot notify. The longest is well below the time after which the store takes a
-waiter for dead."""
+"""The shortest and longest pause between the polls of waiters that the store cannot notify. The longest is much shorter
+than the time after which the store treats a waiter as dead."""
 _LONGEST_BLOCK = 0.25
 _LONGEST_HANDED = 1.0
 _SHORTEST_HANDED = 0.3
-"""A grant that came with a notification has to last this long, so that there is time to renew it. Otherwise the waiter
-requests the lease."""
+"""A grant that came with a notification has to last at least so long, so that there is time to renew it. Otherwise the
+waiter requests the lease."""
 _DRIFT = 0.001
-"""The two clocks may drift apart by this share of the time: twice the rate at which a clock is slewed at most."""
+"""The two clocks may drift apart by this share of the time: it is twice the highest rate at which a clock is slewed."""
 
 
 class QueueEntry:
-    """One waiter. A wake-up that comes before `wait` is not lost. `handed` is the grant that came with the first
-    notification."""
+    """One waiter in the queue. A wake-up that comes before `wait` is not lost. `handed` is the grant that came with the
+    first notification."""
 
     __slots__ = ("_future", "_notified", "_woken", "grant_id", "handed", "name", "step")
 
@@ -41,8 +42,9 @@ class QueueEntry:
         self._future: asyncio.Future[None] | None = None
 
     def notify(self, handed: HandedGrant | None) -> None:
-        """Take a notification of the store. Any session of the server can listen on the channel, and forge a
-        notification once it has seen the grant_id there. So only the first one is believed; later ones just wake."""
+        """Take a notification of the store. Any session of the server can listen on the channel, see the grant_id
+        there, and then forge a notification. So only the first notification may bring a grant; later ones only wake the
+        waiter."""
         if not self._notified:
             self._notified = True
             self.handed = handed
@@ -54,7 +56,7 @@ class QueueEntry:
             self._future.set_result(None)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait until the entry is woken, or for so many seconds."""
+        """Wait until the entry is woken, or until `seconds` have passed."""
         if not self._woken:
             loop = asyncio.get_running_loop()
             self._future = loop.create_future()
@@ -84,7 +86,8 @@ class WaitQueue:
         return not self._entries
 
     def enter(self, request: AcquireRequest) -> QueueEntry:
-        """Called before the request is sent: a notification may come before the answer."""
+        """Add a waiter. It has to be called before the request is sent, because a notification may come before the
+        answer."""
         entry = QueueEntry(request.name, request.grant_id)
         self._entries[request.grant_id] = entry
         self._queues.setdefault(request.name, {})[request.grant_id] = entry
@@ -102,7 +105,7 @@ class WaitQueue:
             self._schedule_poll(entry.name, _POLL_EVERY)
 
     async def wait(self, entry: QueueEntry, answer: AcquireAnswer) -> None:
-        """Wait until it is time to request again; `answer` is the last one."""
+        """Wait until it is time to request the lease again; `answer` is the last answer."""
         if answer.status in ("locked", "changing"):  # the end of that is not notified
             entry.step = min(max(answer.retry_after, entry.step * 1.5), _LONGEST_BLOCK)
             await entry.wait(entry.step)
@@ -120,10 +123,11 @@ class WaitQueue:
         await entry.wait(min(expiry, entry.step * random.uniform(0.8, 1.0)))
 
     def handed_over(self, entry: QueueEntry, answer: AcquireAnswer, sent_at: float) -> AcquireAnswer | None:
-        """Return the grant that came with a notification, if it can be trusted without a request.
+        """Return the grant that came with a notification, if it can be trusted without a request; otherwise return
+        None.
 
-        The notification may be old. The grant's end is told by the store's clock, which read `answer.clock` after
-        `sent_at`; both clocks advance alike except for a small drift, unless the store's clock was set meanwhile.
+        The notification may be old. The end of the grant is a time of the store's clock, which read `answer.clock`
+        after `sent_at`. Both clocks advance alike except for a small drift, unless the store's clock was set meanwhile.
         """
         handed, entry.handed = entry.handed, None
         if handed is None or not answer.clock:
@@ -137,21 +141,21 @@ class WaitQueue:
         return AcquireAnswer("granted", handed.token, remaining, 0.0, None, brief=True)
 
     async def subscribe(self) -> None:
-        """Waiters that enter afterwards are notified, where the store can do that."""
+        """Subscribe to notifications. If the store can notify, waiters that enter afterwards are notified."""
         async with self._subscribing:
             if not self.is_subscribed:
                 self.is_subscribed = await self._store.subscribe(self.notify, self._subscription_ended)
 
     async def unsubscribe(self) -> None:
-        """End the subscription, unless there are waiters."""
+        """End the subscription. Does nothing while there are waiters."""
         async with self._subscribing:
             if self.is_subscribed and self.is_empty:
                 self.is_subscribed = False
                 await self._store.unsubscribe()
 
     def notify(self, grant_id: UUID | None, handed: HandedGrant | None = None) -> None:
-        """Wake the waiter that is next. None: the store has removed all waiters of this process from its queue, and all
-        of them have to request again."""
+        """Wake the waiter with this grant_id. With None, wake all waiters: the store has removed all waiters of this
+        process from its queue, so each has to request again."""
         if grant_id is None:
             self.wake_all()
         elif entry := self._entries.get(grant_id):
@@ -167,7 +171,8 @@ class WaitQueue:
             entry.wake()
 
     def _schedule_poll(self, name: str, seconds: float) -> None:
-        """A poll that is due earlier stays: waiters that come again and again must not put it off."""
+        """Set the time of the next poll. A poll that is due earlier stays: waiters that come again and again must not
+        put it off."""
         loop = asyncio.get_running_loop()
         due_at = loop.time() + seconds
         if poll := self._polls.get(name):
@@ -182,6 +187,7 @@ class WaitQueue:
         self.wake_first(name)
 
     def _subscription_ended(self) -> None:
-        """Notifications may be lost, and to other processes these waiters look dead: all of them request again."""
+        """Wake all waiters, so that each requests again: notifications may be lost, and other processes may treat these
+        waiters as dead."""
         self.is_subscribed = False
         self.wake_all()

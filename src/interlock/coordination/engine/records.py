@@ -1,4 +1,4 @@
-"""Reading a store: the leases that are held now, and the records that were written under a lease."""
+"""Requests that read a store: the leases that are held now, and the records that were written under a lease."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -15,11 +15,11 @@ from interlock.stores.capabilities import ContentionCheck, HeldLease, RecordDele
 T = TypeVar("T")
 
 _RETRIES = 5
-"""A read is retried so often before its error reaches the caller."""
+"""The number of retries of a read before its error reaches the caller."""
 
 
 class LeaseRecords:
-    """The records of one engine. Each request may be sent twice, and is if its answer was lost."""
+    """Reads and writes the records of one engine. A request whose answer was lost is sent again, which does no harm."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LeaseRecords:
         return await self._request(lambda: self._store.held(prefix), _RETRIES)
 
     async def is_contended(self, name: str) -> bool:
-        """Return True if the lease is held, or a waiter that is notified waits for it."""
+        """Return True if the lease is held, or if a waiter that the store notifies waits for it."""
         store = self._store
         return isinstance(store, ContentionCheck) and await self._request(lambda: store.is_contended(name), _RETRIES)
 
@@ -48,7 +48,8 @@ class LeaseRecords:
         return await self._request(lambda: self._store.read(key), _RETRIES)
 
     async def write(self, key: str, value: str, grant: AsyncGrant) -> None:
-        """Write while the grant is current, else raise `LeaseLost`. Retries as long as the grant is trusted."""
+        """Write the record if the grant is current; otherwise raise `LeaseLost`. Retries for as long as the grant is
+        trusted."""
 
         async def write() -> bool:
             grant.check()
@@ -61,12 +62,12 @@ class LeaseRecords:
     def require_record_deletion(self) -> None:
         if not isinstance(self._store, RecordDeletion):
             raise errors.ConfigurationError(
-                "This database does not delete old records by itself: keep them without limit (keep_for=None), "
-                "and delete them where the database offers it."
+                "Interlock cannot delete old records in this database: keep them without limit (keep_for=None), "
+                "and delete them with the database's own means."
             )
 
     def delete_old_soon(self, prefix: str, older_than: float) -> None:
-        """Delete old records whose keys begin with `prefix`, unless that was done a short time ago."""
+        """Delete old records whose keys begin with `prefix`, unless they were deleted a short time ago."""
         self._deferred.delete_old_records(prefix, older_than)
 
     async def _request(self, send: Callable[[], Awaitable[T]], most: int | None) -> T:

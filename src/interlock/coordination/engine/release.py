@@ -1,7 +1,8 @@
-"""Releasing leases: with or without a wait for the store's answer.
+"""The release of leases, with or without a wait for the store's answer.
 
-A grant ends once, by `finish`. The first to end it (its holder, the renewals, the closing of the root object) decides
-how it ended, and only then is the store notified. A release that cannot be delivered is retried in the background.
+A grant ends once, by `finish`. The first to end it (its holder, the renewals, or the closing of the root object)
+decides how it ended, and only after that the store is notified. A release that cannot be delivered is retried in the
+background.
 """
 
 import asyncio
@@ -24,8 +25,8 @@ Response = asyncio.Future[tuple[ReleaseAnswer, float]]
 class Releases:
     """All releases of one engine.
 
-    An async caller calls `release`. A thread calls `begin`, and `finish` when the response is there. `drop` and
-    `release_unconfirmed` do not wait.
+    An async caller calls `release`. A thread calls `begin`, and `finish` when the response has come. `drop` and
+    `release_unconfirmed` do not wait for the store's answer.
     """
 
     def __init__(self, observer: Observer, held: HeldGrants, deferred: DeferredRequests) -> None:
@@ -35,7 +36,7 @@ class Releases:
         self._unconfirmed: dict[str, Response] = {}
 
     async def release(self, grant: AsyncGrant) -> bool:
-        """Release the lease and wait for the answer. Returns False if it was not held any more."""
+        """Release the lease and wait for the answer. Returns False if the lease was not held any more."""
         response = self.begin(grant)
         if response is None:
             return False
@@ -49,7 +50,8 @@ class Releases:
         return self.finish(grant, response)
 
     def begin(self, grant: AsyncGrant) -> Response | None:
-        """End the grant and send the release; `finish` takes the response. None: the lease was not held any more."""
+        """End the grant and send the release; `finish` takes the response. Returns None if the lease was not held any
+        more."""
         if not self._end(grant):
             return None
         response = None
@@ -60,7 +62,7 @@ class Releases:
         return response
 
     def finish(self, grant: AsyncGrant, response: Response) -> bool:
-        """Act on the response, which has come. Returns False if the lease was not held any more."""
+        """Finish a release whose response has come. Returns False if the lease was not held any more."""
         if isinstance(error := response.exception(), Exception):
             self._deferred.release_later(grant)
             if not isinstance(error, errors.InterlockError):
@@ -74,7 +76,7 @@ class Releases:
         return answer.status != "lost"
 
     def drop(self, grant: AsyncGrant) -> None:
-        """Release a grant without waiting, unless it has ended."""
+        """Release a grant and do not wait for the answer. Does nothing if the grant has ended."""
         if not grant.is_inherited and grant.finish("released"):
             try:
                 self._deferred.releases.post(grant)
@@ -97,7 +99,7 @@ class Releases:
         return True
 
     def unconfirmed(self, name: str) -> Response | None:
-        """Return the response of that name's release, if it is still awaited."""
+        """Return the response of the last release of that name; None if no such release is awaited."""
         return self._unconfirmed.get(name)
 
     def _confirmed(self, grant: AsyncGrant, response: Response) -> None:
@@ -113,7 +115,8 @@ class Releases:
         grant.notify_lost("refused")
 
     def _end(self, grant: AsyncGrant) -> bool:
-        """End the grant. Returns False if it was lost before; then that has been handled."""
+        """End the grant. Returns False if the grant was lost or had ended before; this method then also handles a loss
+        that was not noticed yet."""
         if not grant.lost and grant.finish("released"):
             return True
         if grant.is_inherited or grant.is_released:

@@ -1,9 +1,9 @@
 """Renewals: one statement per round for all grants of this process, and the moment when the trust in a grant ends.
 
-Two timers, each set for the earliest grant. One starts a round: it renews every grant that is due, or will be before
-half of its interval is over, so that grants made at different times come to share their rounds. The other ends the
-trust in grants that were not renewed in time, even if a round that hangs may still renew them: trust that has ended
-does not come back.
+There are two timers, each set for the earliest grant. The first timer starts a round. A round renews every grant that
+is due now, or within half of its renewal interval, so that grants made at different times come to share their rounds.
+The second timer ends the trust in grants that were not renewed in time, even if a round that hangs may still renew
+them: trust that has ended does not come back.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ _LARGEST = 20_000
 _SOON = 0.1
 _LONGEST_SLEEP = 1.0
 _SPREAD = 8
-"""Leases share a statement if the longest ttl among them is at most so many times the shortest."""
+"""Leases share a statement if their longest request_timeout is at most so many times the shortest."""
 
 
 class Renewals:
-    """Renews each grant from `add` until it is removed from the held grants or lost."""
+    """Renews each grant from its `add` until the grant is lost or is removed from the held grants."""
 
     def __init__(self, store: LeaseStore, observer: Observer, held: HeldGrants) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class Renewals:
         self._end.not_after(grant.trusted_until)
 
     def renew_soon(self, grant: AsyncGrant) -> None:
-        """Renew a grant at once, instead of when it is due."""
+        """Renew a grant at once, instead of at its due time."""
         if not grant.ended:
             grant.renew_at = boottime()
             self._due.not_after(grant.renew_at)
@@ -119,7 +119,8 @@ class Renewals:
             grants[place].renew_at = now + min(_SOON, grants[place].timing.renew_every)
 
     def _compare_clocks(self, clock: float, sent_at: float, received_at: float) -> None:
-        """A store whose clock was set may let a lease expire early, or hold it too long: the trust in it ends."""
+        """End the trust in the held leases if the store's clock was set: the store may then let a lease expire too
+        early, or hold it too long."""
         if step := abs(self._clock.stepped_by(clock, sent_at, received_at)):
             for grant in self._held:
                 if step > grant.timing.margin:
@@ -140,7 +141,8 @@ _Batch = Sequence[tuple[LeaseTiming, Sequence[AsyncGrant]]]
 
 
 def _together(due: Mapping[LeaseTiming, Sequence[AsyncGrant]]) -> Iterator[_Batch]:
-    """Yield batches that can share a timeout: the timeout of a short lease must not cost a long one its renewal."""
+    """Yield batches whose leases can share a timeout: the timeout of a short lease must not cost a long lease its
+    renewal."""
     batch: list[tuple[LeaseTiming, Sequence[AsyncGrant]]] = []
     for timing in sorted(due, key=lambda timing: timing.request_timeout):
         if batch and timing.request_timeout > _SPREAD * batch[0][0].request_timeout:
@@ -157,9 +159,9 @@ def _together(due: Mapping[LeaseTiming, Sequence[AsyncGrant]]) -> Iterator[_Batc
 
 
 class _Alarm:
-    """Calls at the earliest of the moments that were set since the last call.
+    """Calls a function at the earliest of the moments that were set since the last call.
 
-    The event loop's clock stands still while the machine is suspended, and `boottime()` does not: so a long sleep is
+    The event loop's clock stands still while the machine is suspended, but `boottime()` does not. So a long sleep is
     divided into short ones.
     """
 

@@ -1,7 +1,9 @@
-"""Requests for leases: each is sent with a grant_id of its own, until it is answered, and is granted at most once.
+"""Requests for leases. Each request has a grant_id of its own, is sent until it is answered, and is granted at most
+once.
 
-If the caller stops waiting, its answer is unclaimed, and a grant that it brings is released. If all answers to a
-request are lost, it is sent again in the background for as long as the lease could be held, and then released.
+If the caller stops waiting, the answer to its request is unclaimed, and a grant in that answer is released. If all
+answers to a request are lost, the request is sent again in the background for as long as the lease could be held, and
+the grant that it may bring is released.
 """
 
 import asyncio
@@ -33,10 +35,10 @@ Response = asyncio.Future[tuple[AcquireAnswer, float]]
 class LeaseRequest(AcquireRequest, Generic[G]):
     """A request for a lease, and the state of its caller. `kind` is the class of the grant.
 
-    `timeout`: 0 does not wait, None waits without limit. With `only_try`, a taken lease is a result and not an error.
-    `response` is the future of a request that was sent and that its caller does not wait for yet; `entry` is the place
-    in the wait queue. `attempts` counts the requests sent, and `last_error` is the error of the last one. `in_doubt` is
-    True once an answer was lost: the store may have granted the lease.
+    With a `timeout` of 0 the request does not wait; None waits without limit. With `only_try`, a taken lease is a
+    result and not an error. `response` is the future of a request that was sent, as long as its caller does not wait
+    for it; `entry` is the place in the wait queue. `attempts` counts the requests sent, and `last_error` is the error
+    of the last one. `in_doubt` is True once an answer was lost: the store may have granted the lease.
     """
 
     __slots__ = (
@@ -101,7 +103,8 @@ class LeaseRequests:
         )
 
     def submit(self, request: LeaseRequest[Any]) -> Response:
-        """Send the request; if a release of the same name is unconfirmed, after that has been answered."""
+        """Send the request. If a release of the same name is unconfirmed, the request is sent after the answer to that
+        release."""
         self._connections.use()
         request.attempts += 1
         release = self._releases.unconfirmed(request.name)
@@ -118,7 +121,8 @@ class LeaseRequests:
             self._batcher.submit_for(request, response)
 
     def answered(self, request: LeaseRequest[Any]) -> tuple[AcquireAnswer, float] | None:
-        """Return the answer of a response that is done, unless it is an error or the root object was closed."""
+        """Return the answer if the response has come. Returns None if it has not come, is an error, or the root object
+        was closed."""
         response = request.response
         if response is None or response.cancelled() or response.exception() or self._connections.closed:
             return None
@@ -126,7 +130,7 @@ class LeaseRequests:
         return response.result()
 
     async def answer(self, request: LeaseRequest[Any], retries: int | None = None) -> tuple[AcquireAnswer, float]:
-        """Wait for the answer. After an error, the same request is sent again, `retries` times at most."""
+        """Wait for the answer. After an error, send the same request again, at most `retries` times."""
         failures = 0
         while True:
             self._connections.require_open()
@@ -155,7 +159,8 @@ class LeaseRequests:
                 return answer, sent_at
 
     def discard_response(self, request: LeaseRequest[Any]) -> None:
-        """The caller stops before it waits for the response."""
+        """Discard the response of a caller that stops before it waits for the response. A grant in the response is
+        released."""
         response, request.response = request.response, None
         if response is not None and not response.cancel() and not response.cancelled() and not response.exception():
             self._deferred.release_unclaimed(request, *response.result())

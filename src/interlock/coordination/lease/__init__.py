@@ -1,1 +1,2 @@
-"""A lease and its grant: names, times, blocks, several at once, and functions and commands that run under one."""
+"""A lease and its grant: names, times, blocks, several leases at once, and functions and commands that run under a
+lease."""

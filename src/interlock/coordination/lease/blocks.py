@@ -1,4 +1,5 @@
-"""``await lock.acquire()`` and ``async with lock.acquire()`` from one method, and blocks that share a lock."""
+"""Makes ``await lock.acquire()`` and ``async with lock.acquire()`` work from one method, and keeps the open blocks of a
+shared lock."""
 
 from collections.abc import Coroutine, Generator
 from contextlib import suppress
@@ -15,7 +16,8 @@ G = TypeVar("G", bound=_Held)
 
 
 class Acquisition(Generic[G]):
-    """An acquisition that has not begun. Await it to get the grant, or enter it: then the grant ends with the block."""
+    """An acquisition that has not begun. Await it to get the grant. Or enter it with ``async with``: then the grant
+    ends with the block."""
 
     def __init__(self, acquisition: Coroutine[Any, Any, G]) -> None:
         self._acquisition = acquisition
@@ -37,7 +39,7 @@ H = TypeVar("H")
 
 
 class OpenBlocks(Generic[H]):
-    """The grants of the blocks that have not ended, of any number of tasks or threads."""
+    """The grants of all blocks that have not ended yet. The blocks may belong to any number of tasks or threads."""
 
     def __init__(self) -> None:
         self._open: list[tuple[object, H]] = []
@@ -47,8 +49,8 @@ class OpenBlocks(Generic[H]):
         return grant
 
     def newest(self, owner: object) -> tuple[object, H]:
-        """Return the owner's newest entry, or without one the newest of all: another task than the one that began a
-        generator may end it."""
+        """Return the owner's newest entry. If the owner has none, return the newest entry of all: a generator may be
+        ended by another task than the one that began it."""
         newest = self._open[-1]
         if newest[0] is owner:  # the usual case
             return newest
@@ -60,6 +62,6 @@ class OpenBlocks(Generic[H]):
         return entry[1]
 
     def remove(self, entry: tuple[object, H]) -> None:
-        """Do nothing if the entry was removed before."""
+        """Remove the entry. Does nothing if the entry was removed before."""
         with suppress(ValueError):
             self._open.remove(entry)

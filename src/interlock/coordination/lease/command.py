@@ -1,7 +1,8 @@
 """Runs any command under a lease: all its processes end when the lease is lost, or when this process is killed.
 
-Each function sets the grant in the command's environment, and closes the root object at the end. A signal that comes
-before the command runs ends the wait, and the exit status is 128 plus its number; a later signal goes to the command.
+Each function puts the grant into the command's environment, and closes the root object at the end. A signal that comes
+before the command runs ends the wait, and the exit status is 128 plus the signal's number. A later signal goes to the
+command.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ NAME, TOKEN, GRANT_ID = "INTERLOCK_LEASE_NAME", "INTERLOCK_LEASE_TOKEN", "INTERL
 """Variables in the environment of a command under a lease."""
 
 _NO_SCHEMA = ("3F000", "42883")
-"""SQLSTATEs: no such schema, no such function."""
+"""The SQLSTATEs of a missing schema and a missing function."""
 
 MakePeriodic = Callable[[str, Callable[[AsyncGrant], Awaitable[object]]], "AsyncPeriodic"]
 
@@ -42,11 +43,11 @@ async def run_command(
 ) -> int:
     """Acquire the lease, run the command under it, release the lease, and return the command's exit status.
 
-    The lease stays held until `at_least` seconds after it was acquired; its ttl must not be shorter. What a crash
-    leaves then is written in `interlock.coordination.engine.minimum_hold`.
+    The lease stays held until `at_least` seconds after it was acquired; its ttl must not be shorter than `at_least`.
+    `interlock.coordination.engine.minimum_hold` says what a crash leaves behind in this case.
 
-    With a `timeout` of 0 it does not wait for the lease. `supervisor` is a supervisor for the command that was started
-    before. Raises `LeaseNotAcquired`, or `LeaseLost` after the command was stopped.
+    With a `timeout` of 0 the function does not wait for the lease. `supervisor` is a supervisor that was started for
+    the command before this call. Raises `LeaseNotAcquired`, or `LeaseLost` after the command was stopped.
     """
 
     async def work(signals: SignalForwarder) -> int:
@@ -64,7 +65,7 @@ async def run_command(
 async def lead_command(
     locks: AsyncInterlock, lease: AsyncLease, argv: Sequence[str], *, environment: Mapping[str, str]
 ) -> int:
-    """Run the command in each term of this process, until it ends by itself; return its exit status."""
+    """Run the command in each term of this process, until the command ends by itself. Returns its exit status."""
 
     async def work(signals: SignalForwarder) -> int:
         while signals.stopped_by is None:
@@ -87,7 +88,8 @@ async def run_command_once(
     timeout: float | None,
     environment: Mapping[str, str],
 ) -> int:
-    """Run the command unless it has succeeded under that key. Returns 0 if it has, now or before."""
+    """Run the command unless it has already succeeded under this key. Returns 0 if the command has succeeded, now or
+    earlier."""
 
     async def work(signals: SignalForwarder) -> int:
         async def run(grant: AsyncGrant) -> bool:
@@ -104,9 +106,9 @@ async def run_command_once(
 async def run_command_every(
     locks: AsyncInterlock, make: MakePeriodic, name: str, argv: Sequence[str], *, environment: Mapping[str, str]
 ) -> int:
-    """Run the command at each tick that this process wins, until a signal comes.
+    """Run the command at each tick at which this process gets the lease, until a signal comes.
 
-    A run that a signal ends stays unfinished, and another process takes it over.
+    If a signal ends a run, the run stays unfinished, and another process takes it over.
     """
 
     async def work(signals: SignalForwarder) -> int:

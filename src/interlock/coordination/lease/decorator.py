@@ -24,7 +24,7 @@ def wrapped_async(
     def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | None]]:
         if not inspect.iscoroutinefunction(function):
             raise ConfigurationError(
-                f"{_name(function)} is no coroutine function, and this lease belongs to an AsyncInterlock: "
+                f"{_name(function)} is not a coroutine function, but this lease belongs to an AsyncInterlock: "
                 "write `async def`, or use a lease of the class `Interlock`."
             )
 
@@ -51,12 +51,12 @@ def wrapped_sync(lease: "Lease", busy: Busy) -> Callable[[Callable[P, T]], Calla
     def decorate(function: Callable[P, T]) -> Callable[P, T | None]:
         if inspect.iscoroutinefunction(function):
             raise ConfigurationError(
-                f"{_name(function)} is a coroutine function, and this lease belongs to an Interlock: "
+                f"{_name(function)} is a coroutine function, but this lease belongs to an Interlock: "
                 "write `def`, or use a lease of the class `AsyncInterlock`."
             )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigurationError(
-                f"{_name(function)} is a generator function, and would run after the lease was released: "
+                f"{_name(function)} is a generator function, and its body would run only after the lease was released: "
                 "take the lease inside it."
             )
 

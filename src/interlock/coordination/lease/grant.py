@@ -23,9 +23,10 @@ T = TypeVar("T")
 
 
 class AsyncGrant:
-    """One holding of a lease, renewed from the moment it is made until `release`, or until it is `lost`.
+    """One holding of a lease. It is renewed from the moment it is made until its `release`, or until it is `lost`.
 
-    ``async with grant`` cancels the body when the lease is lost, then raises `LeaseLost`; at the end it releases.
+    ``async with grant`` cancels the body when the lease is lost, and then raises `LeaseLost`. At the end of the block
+    it releases the lease.
     """
 
     __slots__ = (
@@ -53,7 +54,7 @@ class AsyncGrant:
     ) -> None:
         self.name = name
         self.token = token
-        """The fencing token: it grows with every grant of this name, and never goes back."""
+        """The fencing token: it grows with every grant of this name, and never gets smaller."""
         self.grant_id = grant_id
         self.timing = timing
         self.owner = owner
@@ -61,12 +62,12 @@ class AsyncGrant:
         """If True, the end of a block waits until the store has confirmed the release."""
         self.acquired_at = boottime()
         self.trusted_until = 0.0
-        """The moment on `boottime()` up to which the lease is certainly held; it moves with each renewal."""
+        """The moment on `boottime()` until which the lease is certainly held; each renewal moves it forward."""
         self.renew_at = 0.0
         self.is_handing_over = False
         """True while a hand-over is under way: another process may hold the lease, so the grant is not trusted."""
         self.renewal_callbacks: list[Callable[[float], object]] | None = None
-        """Called after renewals; None for most grants, because a round renews thousands of them."""
+        """Callbacks that run after renewals. None for most grants, because one round renews thousands of grants."""
         self.engine = engine
         self.broken_by: BrokenBy | None = None
         """The operator that broke the lease, once the store has reported it."""
@@ -87,17 +88,17 @@ class AsyncGrant:
 
     @property
     def guards(self) -> "Guarding":
-        """Puts this database's guard into a transaction."""
+        """The database's `Guarding`, which puts a guard into a transaction."""
         return self.engine.database.guarding
 
     @property
     def is_inherited(self) -> bool:
-        """True if the grant was made by the process that forked this one."""
+        """True if the process that forked this one made the grant."""
         return process.pid != self.engine.pid
 
     @property
     def is_detached(self) -> bool:
-        """True if this process cannot use the grant: it is the parent's, or its engine was closed."""
+        """True if this process cannot use the grant: it belongs to the parent process, or its engine was closed."""
         return self.engine.closed or self.is_inherited
 
     @property
@@ -110,10 +111,11 @@ class AsyncGrant:
 
     @property
     def lost(self) -> bool:
-        """True if the grant must not be trusted. Compares the clock too, so it is right after the process was stopped.
+        """True if the grant must not be trusted any more. The property also reads the clock, so it is right even after
+        this process was stopped for a time.
 
-        True in a forked child, because the lease is the parent's. True during a hand-over, until the store has answered
-        that no process waits for the lease.
+        Also True in a forked child, because the lease belongs to the parent. Also True during a hand-over, until the
+        store has answered that no process waits for the lease.
         """
         if self._end is not None:
             return self._end != "released"
@@ -121,18 +123,19 @@ class AsyncGrant:
 
     @property
     def is_held(self) -> bool:
-        """True if it is neither lost nor released."""
+        """True if the grant is neither lost nor released."""
         return self._end is None and not self.lost
 
     @property
     def remaining(self) -> float:
-        """The seconds for which it may be trusted even if no renewal succeeds any more; 0 once it has ended."""
+        """The seconds for which the grant may be trusted even if no further renewal succeeds; 0 once the grant has
+        ended."""
         if self._end is not None or self.is_handing_over or self.is_inherited:
             return 0.0
         return max(0.0, self.trusted_until - boottime())
 
     def check(self) -> None:
-        """Raise `LeaseLost` if it is not held any more."""
+        """Raise `LeaseLost` if the lease is not held any more."""
         if self._end is not None or self.lost:
             raise self.error()
 
@@ -141,7 +144,8 @@ class AsyncGrant:
         await self.guards.guard(self, connection)
 
     def guard_item(self) -> dict[str, Any]:
-        """For the TransactItems of your own TransactWriteItems: they are written only while this grant is current.
+        """Return an item for the TransactItems of your own TransactWriteItems. DynamoDB writes that transaction only
+        while this grant is current.
 
         See docs/how-to/dynamodb.md.
         """
@@ -149,7 +153,7 @@ class AsyncGrant:
         return self.engine.guard_item(self)
 
     async def wait_lost(self) -> str:
-        """Wait until the lease is lost, which may be never; return the reason."""
+        """Wait until the lease is lost, and return the reason. If the lease is never lost, the wait never ends."""
         lost = asyncio.Event()
         reasons: list[str] = []
 
@@ -165,7 +169,8 @@ class AsyncGrant:
         return reasons[0]
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Called with the reason, on the event loop's thread; at once, if it is lost already."""
+        """Call the callback with the reason when the lease is lost, on the event loop's thread. If the lease is lost
+        already, call it at once."""
         if self._end is not None and self._end != "released":
             callback(self._end)
         elif self.is_inherited:
@@ -174,18 +179,18 @@ class AsyncGrant:
             self._on_lost = [*(self._on_lost or ()), callback]
 
     def on_renewed(self, callback: Callable[[float], object]) -> None:
-        """Called with the new `trusted_until` after each renewal, on the event loop's thread."""
+        """Call the callback with the new `trusted_until` after each renewal, on the event loop's thread."""
         self.renewal_callbacks = [*(self.renewal_callbacks or ()), callback]
 
     async def release(self) -> bool:
-        """Release the lease. Returns False if it was not held any more. A second call does nothing.
+        """Release the lease. Returns False if the lease was not held any more. A second call does nothing.
 
-        If the database cannot be reached now, the release is retried, or the lease expires.
+        If the database cannot be reached now, the release is retried until it succeeds or the lease expires.
         """
         return await self.engine.release(self)
 
     async def hand_over(self) -> bool:
-        """Give the lease to the first waiter. Returns False if there is none: then the lease is kept."""
+        """Give the lease to the first waiter. Returns False if there is no waiter: then this grant keeps the lease."""
         return await self.engine.hand_over(self)
 
     async def __aenter__(self) -> Self:
@@ -208,14 +213,15 @@ class AsyncGrant:
         raise self.error() from error
 
     def finish(self, how: str) -> bool:
-        """End the grant. Returns False if it has ended before: the first end counts."""
+        """End the grant. Returns False if the grant had ended before: only the first end counts."""
         if self._end is not None:
             return False
         self._end = how
         return True
 
     def correct(self, how: Loss | Literal["released"]) -> None:
-        """Correct the end of a released grant: it was lost before, or it was not after all."""
+        """Correct the recorded end of a grant: a grant that counted as released had been lost before, or the other way
+        round."""
         self._end = how
 
     def notify_renewed(self) -> None:
@@ -240,7 +246,7 @@ class AsyncGrant:
         by, reason = self.broken_by or (None, None)
         cause = _REASONS[why]
         if why == "broken" and by:
-            cause = f"it was broken by {by}{': ' + reason if reason else ''}; stop what it protects"
+            cause = f"it was broken by {by}{': ' + reason if reason else ''}: stop the work that it protects"
         return errors.LeaseLost(
             f"The lease {self.name!r} (token {self.token}) is not held any more: {cause}.",
             name=self.name,
@@ -251,13 +257,13 @@ class AsyncGrant:
 
 
 _REASONS = {
-    "released": "it was released",
-    "handed over": "it is being handed over, and another process may hold it",
-    "expired": "no renewal was confirmed in time, so stop what it protects",
-    "refused": "another process may hold it, so stop what it protects",
-    "broken": "an operator broke it, so stop what it protects",
-    "clock": "the database's clock was set, so stop what it protects",
-    "failover": "another server took over the database, so stop what it protects",
-    "closed": "Interlock was closed while it was held",
-    "inherited": "it is held by the process that forked this one",
+    "released": "it was released, so acquire it again",
+    "handed over": "it is being handed over, and another process may hold it, so stop the work that it protects",
+    "expired": "no renewal was confirmed in time, so stop the work that it protects",
+    "refused": "another process may hold it, so stop the work that it protects",
+    "broken": "an operator broke it, so stop the work that it protects",
+    "clock": "the database's clock was set, so stop the work that it protects",
+    "failover": "another server took over the database, so stop the work that it protects",
+    "closed": "Interlock was closed while the lease was held, so stop the work that it protects",
+    "inherited": "the process that forked this one holds it, so acquire the lease in this process",
 }

@@ -1,4 +1,4 @@
-"""A lease: a name with settings. It has no state of its own, so any number of tasks may share one."""
+"""A lease: a name with settings. A lease object has no state of its own, so any number of tasks may share it."""
 
 import asyncio
 import json
@@ -29,7 +29,8 @@ _NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 
 
 class LeaseSettings:
-    """The settings of a lease, checked when they are made. `own`: the name is one that Interlock makes for itself."""
+    """The settings of a lease, checked when the object is made. With `own`, the name is one that Interlock makes for
+    itself."""
 
     __slots__ = ("confirm_release", "metadata", "name", "timing")
 
@@ -52,7 +53,8 @@ class LeaseSettings:
     def begin(
         self, engine: "Engine", owner: object, timeout: float | None, kind: type[G], *, only_try: bool = False
     ) -> "LeaseRequest[G] | None":
-        """Send the request, for a thread. None: more than one request is needed, so call `acquire` or `try_acquire`."""
+        """Send a thread's request for the lease. Returns None if the lease needs more than one request: then call
+        `acquire` or `try_acquire`."""
         return engine.begin_acquire(self.name, self.timing, self.metadata, owner, timeout, kind, only_try=only_try)
 
     def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> Coroutine[Any, Any, G | None]:
@@ -66,7 +68,7 @@ class LeaseSettings:
 
 
 class CompositeSettings(LeaseSettings):
-    """The settings of a primitive that is made of several leases: more than one request is needed to acquire it."""
+    """The settings of a primitive that is made of several leases, so its acquisition needs more than one request."""
 
     __slots__ = ()
 
@@ -93,32 +95,35 @@ class AsyncLease:
         return self._settings.timing.ttl
 
     async def try_acquire(self) -> AsyncGrant | None:
-        """Return the grant, if the lease is free and no process waits for it; otherwise None, at once."""
+        """Return the grant if the lease is free and no process waits for it; otherwise return None at once."""
         grant = await self._settings.try_acquire(self._engine(), asyncio.current_task(), AsyncGrant)
         if grant is not None:
             grant.confirm_release = self._settings.confirm_release
         return grant
 
     def acquire(self, timeout: Duration | None = None) -> Acquisition[AsyncGrant]:
-        """Wait for the lease, first come, first served. Await the result, or enter it: ``async with lease.acquire(5)``.
+        """Wait for the lease: the first to ask gets it first. Await the result, or enter it: ``async with
+        lease.acquire(5)``.
 
         Raises `LeaseTimeout` after `timeout` seconds.
         """
         return Acquisition(self._acquire(checked_timeout(timeout)))
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T | None]]]:
-        """Run a coroutine function under the lease: ``@lease.wrap(busy="skip")``.
+        """Decorate a coroutine function so that it runs under the lease: ``@lease.wrap(busy="skip")``.
 
-        If the lease is held, `busy` decides: wait for it, skip the function and return None, or raise `LeaseBusy`.
+        If the lease is held, `busy` decides: wait for the lease, skip the function and return None, or raise
+        `LeaseBusy`.
         """
         return wrapped_async(self, busy)
 
     async def holders(self) -> list[HeldLease]:
-        """Return the current holders by the store's records: one or none; with slots, one for each slot held."""
+        """Return the current holders as the store records them: one or none, and with slots one for each held slot."""
         return await self._settings.holders(self._engine())
 
     def terms(self) -> "AsyncElection":
-        """An election: ``async for term in lease.terms(): async with term: …`` runs the body while it leads."""
+        """Return an election: ``async for term in lease.terms(): async with term: …`` runs the body while this process
+        leads."""
         from interlock.coordination.primitives.election import AsyncElection
 
         return AsyncElection(self._engine, self._settings)
@@ -145,14 +150,21 @@ def _as_json(metadata: Mapping[str, Any] | None) -> str | None:
     if metadata is None:
         return None
     if not isinstance(metadata, Mapping):
-        raise ConfigurationError("A lease's metadata has to be a mapping, such as {'zone': 'a'}.")
+        raise ConfigurationError("A lease's metadata is not a mapping: give one, such as {'zone': 'a'}.")
     try:
         text = json.dumps(metadata, allow_nan=False, ensure_ascii=False)
         size = len(text.encode())
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"A lease's metadata has to be writable as JSON: {error}.") from error
+        raise ConfigurationError(
+            f"A lease's metadata cannot be written as JSON: {error}. Use only dicts, lists and plain "
+            "values that JSON and UTF-8 can represent."
+        ) from error
     if size > _LARGEST_METADATA:
-        raise ConfigurationError(f"A lease's metadata has {size} bytes as JSON: use {_LARGEST_METADATA} at most.")
+        raise ConfigurationError(
+            f"A lease's metadata has {size} bytes as JSON, which is too much: use {_LARGEST_METADATA} bytes at most."
+        )
     if _NUL.search(text):
-        raise ConfigurationError("A lease's metadata has a NUL character in it, which PostgreSQL cannot store.")
+        raise ConfigurationError(
+            "A lease's metadata contains a NUL character, which PostgreSQL cannot store: remove it."
+        )
     return text

@@ -1,4 +1,4 @@
-"""A check against nesting: a command under a lease that acquires the same lease would wait for itself without end."""
+"""A check against nesting: a command under a lease that acquires the same lease would wait for itself forever."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -14,7 +14,7 @@ _TIMEOUT = 5.0
 
 
 async def require_not_within(url: str, schema: str, name: str, environment: Mapping[str, str]) -> None:
-    """Raise `LeaseNested` if `environment` is that of a command which runs under this very lease, in this database."""
+    """Raise `LeaseNested` if `environment` belongs to a command that runs under this very lease, in this database."""
     if environment.get(NAME) != name:
         return
     try:
@@ -24,7 +24,7 @@ async def require_not_within(url: str, schema: str, name: str, environment: Mapp
     if not await (_is_current if url.startswith("postgres") else _is_held)(url, schema, name, token, grant_id):
         return
     raise errors.LeaseNested(
-        f"This runs under the lease {name!r} already, and would wait for itself without end: drop the inner "
+        f"This command runs under the lease {name!r} already, and would wait for itself without end: drop the inner "
         "`interlock` command, or give it another lease's name.",
         name=name,
     )
@@ -40,7 +40,8 @@ async def _is_current(url: str, schema: str, name: str, token: int, grant_id: UU
 
 
 async def _is_held(url: str, schema: str, name: str, token: int, grant_id: UUID) -> bool:
-    """For stores other than PostgreSQL, by the list of held leases. A held token identifies one grant."""
+    """Look the grant up in the list of held leases, for stores other than PostgreSQL. A held token identifies one
+    grant."""
     options = StoreOptions(password=None, schema=schema, pooler="detect", timeout=_TIMEOUT)
     store = choose_database(url, options).open(Holder("interlock command", "", 0), lambda purpose: None)
     try:

@@ -3,8 +3,8 @@
 from typing import Literal
 
 Reason = Literal["busy", "timeout", "cancelled", "error"]
-"""Why an acquire ended without a lease: it was taken and the caller did not wait; the timeout passed; the caller was
-cancelled; an error came."""
+"""Why an acquire ended without a lease. ``busy``: the lease was taken, and the caller did not wait. ``timeout``: the
+timeout passed. ``cancelled``: the caller was cancelled. ``error``: an error came."""
 
 Loss = Literal["expired", "refused", "broken", "clock", "failover", "closed"]
 """Why a held lease was lost:
@@ -12,9 +12,9 @@ Loss = Literal["expired", "refused", "broken", "clock", "failover", "closed"]
 =========  ================================================================================================
 expired    no renewal was confirmed in time: the database did not answer, or this process was stopped
 refused    the database says that the grant is not the current one
-broken     an operator broke it
+broken     an operator broke the lease
 clock      the database's clock stepped
 failover   another server answers now, and may not know the grant
-closed     the root object was closed while it was held
+closed     the root object was closed while the lease was held
 =========  ================================================================================================
 """

@@ -1,8 +1,8 @@
 """Several leases at once: all of them or none.
 
-They are acquired one after the other, in the order of their names, whatever order they were given in: so two processes
-that want the same leases never wait for each other. If one is lost while the rest are waited for, all are acquired
-again.
+They are acquired one after the other, in the order of their names, whatever order the caller gave. So two processes
+that want the same leases never wait for each other. If one lease is lost while the process waits for the rest, all are
+acquired again.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AsyncGrants:
-    """The grants of several leases, in the order of their names. They count as lost when the first of them is lost."""
+    """The grants of several leases, in the order of their names. All count as lost when the first of them is lost."""
 
     def __init__(self, grants: Sequence[AsyncGrant], owner: object) -> None:
         self.grants = tuple(grants)
@@ -50,17 +50,17 @@ class AsyncGrants:
         return self.grants[0].is_detached
 
     def check(self) -> None:
-        """Raise `LeaseLost` if one of them is not held any more."""
+        """Raise `LeaseLost` if one of the leases is not held any more."""
         for grant in self.grants:
             grant.check()
 
     async def guard(self, connection: Any = None) -> None:
-        """Let the connection's open transaction commit only while all of them are current."""
+        """Let the connection's open transaction commit only while all grants are current."""
         for grant in self.grants:
             await grant.guard(connection)
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Called once, with the reason, when the first of them is lost."""
+        """Call the callback once, with the reason, when the first of the leases is lost."""
         notified = False
 
         def notify(why: str) -> None:
@@ -73,7 +73,7 @@ class AsyncGrants:
             grant.on_lost(notify)
 
     async def release(self) -> bool:
-        """Release all of them. Returns False if not all were held any more."""
+        """Release all leases. Returns False if one of them was not held any more."""
         releasing = asyncio.gather(*(grant.release() for grant in self.grants))
         # A caller that is cancelled in this very step has released them all the same.
         return all(await asyncio.shield(releasing))
@@ -102,15 +102,18 @@ class AsyncGrants:
 
 
 class LeasesSettings:
-    """The settings of several leases, and the acquisition of all of them."""
+    """The settings of several leases, and the code that acquires all of them."""
 
     def __init__(self, leases: Sequence[LeaseSettings]) -> None:
         if not leases:
-            raise ConfigurationError("Several leases at once need at least one name.")
+            raise ConfigurationError("leases() got no name: give it at least one name of a lease.")
         self._leases = sorted(leases, key=lambda lease: lease.name)
         self.names = tuple(lease.name for lease in self._leases)
         if len(set(self.names)) < len(self.names):
-            raise ConfigurationError(f"One name is given twice, and would be waited for without end: {self.names}.")
+            raise ConfigurationError(
+                "A name of a lease is given twice, so the process would wait for itself without end: give each "
+                f"name once: {self.names}."
+            )
 
     async def try_acquire(self, engine: "Engine", owner: object) -> AsyncGrants | None:
         tasks = [asyncio.create_task(lease.try_acquire(engine, owner, AsyncGrant)) for lease in self._leases]
@@ -159,7 +162,7 @@ class LeasesSettings:
 
 
 class AsyncLeases:
-    """``async with locks.leases("a", "b") as grants: …`` waits until it has all of them."""
+    """``async with locks.leases("a", "b") as grants: …`` waits until it holds all the leases."""
 
     def __init__(self, engine: "Callable[[], Engine]", settings: LeasesSettings) -> None:
         self._engine = engine
@@ -171,11 +174,11 @@ class AsyncLeases:
         return self._settings.names
 
     async def try_acquire(self) -> AsyncGrants | None:
-        """Return all grants, if all leases are free and no process waits for one; otherwise None, at once."""
+        """Return all grants if all leases are free and no process waits for one; otherwise return None at once."""
         return await self._settings.try_acquire(self._engine(), asyncio.current_task())
 
     def acquire(self, timeout: Duration | None = None) -> Acquisition[AsyncGrants]:
-        """Wait for all of them; await or enter the result. Raises `LeaseTimeout` after `timeout` seconds."""
+        """Wait for all leases; await or enter the result. Raises `LeaseTimeout` after `timeout` seconds."""
         return Acquisition(self._acquire(checked_timeout(timeout)))
 
     async def __aenter__(self) -> AsyncGrants:

@@ -17,7 +17,7 @@ def seconds(duration: Duration) -> float:
         return duration.total_seconds()
     if isinstance(duration, int | float):
         return float(duration)
-    raise ConfigurationError(f"{duration!r} is no length of time: use a number of seconds, or a timedelta.")
+    raise ConfigurationError(f"{duration!r} is not a length of time: use a number of seconds, or a timedelta.")
 
 
 def checked_timeout(timeout: Duration | None) -> float | None:
@@ -25,17 +25,18 @@ def checked_timeout(timeout: Duration | None) -> float | None:
         return None
     value = seconds(timeout)
     if math.isnan(value) or value < 0:
-        raise ConfigurationError(f"A timeout of {value:g} s cannot work: use 0 or more, or None to wait without end.")
+        raise ConfigurationError(f"A timeout of {value:g} s cannot work: use 0 or more, or None to wait without limit.")
     return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaseTiming:
-    """All in seconds. Leases with the same times mostly share one object, which groups the renewals of thousands.
+    """The times of a lease, all in seconds. Leases with the same times mostly share one object, which groups the
+    renewals of thousands of leases.
 
-    A holder renews every `renew_every`, and a request that is not answered within `request_timeout` counts as missed.
-    It stops trusting its lease `margin` before the store could grant it to another: that leaves time to notify the
-    holder, and covers the drift of the two clocks.
+    A holder renews every `renew_every`, and a request that is not answered within `request_timeout` counts as missed. A
+    holder stops trusting its lease `margin` before the store could grant the lease to another holder. The margin leaves
+    time to notify the holder, and covers the drift of the two clocks.
     """
 
     ttl: float
@@ -47,7 +48,8 @@ class LeaseTiming:
     def of(
         cls, ttl: Duration, renew_every: Duration | None = None, request_timeout: float | None = None
     ) -> "LeaseTiming":
-        """Times that are not given follow from the ttl: three renewals fit into it, so a missed one loses nothing."""
+        """Make the times of a lease. Times that are not given follow from the ttl: three renewals fit into it, so one
+        missed renewal does not cost the lease."""
         return _timing(seconds(ttl), None if renew_every is None else seconds(renew_every), request_timeout)
 
     @classmethod
@@ -66,21 +68,23 @@ class LeaseTiming:
         return timing
 
     def _check(self, renew_every: float | None, request_timeout: float | None) -> None:
-        """The parameters are as the user gave them; None if the time follows from the ttl."""
+        """Check that the times work together. The parameters are as the user gave them; None means that the time
+        follows from the ttl."""
         if not 0 < self.renew_every < math.inf or not 0 < self.request_timeout < math.inf:
-            raise ConfigurationError("renew_every and request_timeout have to be numbers of seconds above 0.")
+            raise ConfigurationError("renew_every or request_timeout cannot work: use a number of seconds above 0.")
         needed = 2 * self.renew_every + self.request_timeout + self.margin
         if needed > self.ttl:
             raise ConfigurationError(
                 f"A ttl of {self.ttl:g} s is too short for renewals every {self.renew_every:g} s and a request_timeout "
-                f"of {self.request_timeout:g} s: two renewals, one time-out and a margin of {self.margin:g} s "
-                f"make {needed:g} s, so that a missed renewal would cost the lease: "
+                f"of {self.request_timeout:g} s: two renewals, one timeout and a margin of {self.margin:g} s "
+                f"need {needed:g} s, so one missed renewal would cost the lease: "
                 f"{_mended(renew_every, request_timeout)}."
             )
 
 
 def _mended(renew_every: float | None, request_timeout: float | None) -> str:
-    """Return times that would work. The margin, up to a second, and the times not given grow with the ttl."""
+    """Return a proposal of times that would work. The margin (up to a second) and the times not given grow with the
+    ttl."""
     given = {"renew_every": renew_every, "request_timeout": request_timeout}
     smaller = f"a smaller {' or '.join(name for name, value in given.items() if value is not None)}"
     fixed = 2 * (renew_every or 0) + (request_timeout or 0)

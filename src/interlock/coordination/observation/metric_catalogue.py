@@ -1,8 +1,8 @@
 """The catalogue of a process's metrics, with the names that collectors use.
 
-`Snapshot` is the only list of them; the adapters in `interlock.integrations` are derived from it. There is no metric
-per lease: names are the user's data, and there may be millions. The module `metrics` counts, and imports this one only
-when the metrics are collected.
+`Snapshot` is the only list of the metrics; the adapters in `interlock.integrations` are derived from it. There is no
+metric per lease: the names of leases are the user's data, and there may be millions of them. The module `metrics`
+counts, and imports this module only when the metrics are collected.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,8 @@ from interlock.coordination.observation.metrics import ATTEMPT_BOUNDS, DURATION_
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """`counts` has one number per bound: the values up to it and above the one before. The last one counts the rest."""
+    """For each bound, `counts` has the number of values up to that bound and above the bound before it. Its last number
+    counts the values above all bounds."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -36,7 +37,7 @@ Unit = Literal["s", "1"]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A metric as collectors name it: ``interlock.`` and `name`, in seconds or plain numbers.
+    """A metric as collectors name it: ``interlock.`` followed by `name`. Its unit is seconds or a plain number.
 
     A counter may be split by `label`; a histogram has the upper `bounds` of its buckets.
     """
@@ -77,7 +78,10 @@ class Snapshot:
         "lease.acquire.wait", "Time from the call to the grant, of acquires that got the lease.", "s", WAIT_BOUNDS
     )
     acquire_attempts: Distribution = _histogram(
-        "lease.acquire.attempts", "Requests that those sent; 1 means that nothing was retried.", "1", ATTEMPT_BOUNDS
+        "lease.acquire.attempts",
+        "Requests that such an acquire sent; 1 means that the first request got the lease.",
+        "1",
+        ATTEMPT_BOUNDS,
     )
     waits: int = _counter("lease.waits", "Acquires that found the lease taken, and waited in the queue.")
     waiters: int = _gauge("lease.waiters", "Acquires of this process that wait in the queue now.")
@@ -89,11 +93,11 @@ class Snapshot:
     hand_overs: int = _counter("lease.hand_overs", "Leases handed over to the next waiter.")
     losses: Mapping[str, int] = _counter("lease.losses", "Leases lost, by reason.", "reason")
     renewal_rounds: Mapping[str, int] = _counter(
-        "lease.renewal.rounds", "Rounds that renew every lease that is due, by outcome.", "outcome"
+        "lease.renewal.rounds", "Renewal rounds, by outcome. A round renews every lease that is due.", "outcome"
     )
-    renewed_leases: int = _counter("lease.renewals", "Leases renewed in those rounds.")
+    renewed_leases: int = _counter("lease.renewals", "Leases renewed by the rounds that succeeded.")
     renewal_duration: Distribution = _histogram(
-        "lease.renewal.duration", "Duration of a round that succeeded.", "s", DURATION_BOUNDS
+        "lease.renewal.duration", "Duration of a renewal round that succeeded.", "s", DURATION_BOUNDS
     )
     reconnects: Mapping[str, int] = _counter(
         "lease.reconnects", "Connections that were lost and opened again, by their purpose.", "what"

@@ -1,7 +1,7 @@
-"""Counters and histograms of a process's leases, in plain Python; collectors of metrics read them here.
+"""Counters and histograms of a process's leases, in plain Python. Collectors of metrics read them from here.
 
-The engine's one thread writes them, without a lock, in every acquire. Any thread may read them: `Metrics.snapshot()`
-copies each metric whole. Two metrics of a snapshot may differ by one lease.
+Only the engine's thread writes them, without a lock, in every acquire. Any thread may read them: `Metrics.snapshot()`
+copies each metric whole. Two metrics of one snapshot may differ by one lease.
 """
 
 from bisect import bisect_left
@@ -91,7 +91,8 @@ def _copied(metric: "Counter[str] | Histogram | int") -> Any:
 
 
 class Measured(Protocol):
-    """An object with metrics, for the adapters: `Interlock`, `AsyncInterlock`, or an object that shows theirs."""
+    """The interface that the adapters need: an object with metrics, such as `Interlock`, `AsyncInterlock`, or an object
+    that passes their metrics on."""
 
     @property
     def metrics(self) -> Metrics: ...

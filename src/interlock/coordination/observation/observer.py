@@ -1,12 +1,12 @@
 """The engine's observer: it counts and logs what happens to leases, and calls the user's hook.
 
-It runs in every acquire and release, so without a hook or a log level that needs them it only counts: no event is made,
-no line is formatted, and the classes of events are not even imported. A hook must not cost a lease: an error in a hook
-or a log handler is counted and logged, and goes no further.
+The observer runs in every acquire and release. So without a hook, or a log level that needs more, it only counts: it
+makes no event, formats no line, and does not even import the classes of events. A hook must not cost a lease: an error
+in a hook or a log handler is counted and logged, and goes no further.
 
-Levels. A service may acquire and release thousands of times a second, and often finds a lease taken: that is ``debug``.
-An operator wants to know of a wait of a second or more, its end, a timeout, or a new connection: that is ``info``. A
-lost lease, or a renewal that failed, is a ``warning``.
+Levels. A service may acquire and release thousands of times a second, and often finds a lease taken: these events are
+``debug``. An operator wants to know of a wait of a second or more, a timeout, or a new connection: these events are
+``info``. A lost lease and a failed renewal are a ``warning``.
 """
 
 import inspect
@@ -38,10 +38,11 @@ Hook = Callable[["Event"], object]
 
 
 class Observer:
-    """Called by the engine, in its one thread.
+    """The engine calls the observer in its one thread.
 
-    Each acquire ends once, with `granted` or `not_acquired`; one that waits in the queue calls `waiting` before, and
-    `stopped_waiting` in any case. Each grant ends once: `released`, `handed_over` or `lost`.
+    Each acquire ends with one call, of `granted` or `not_acquired`. An acquire that waits in the queue calls `waiting`
+    before that, and `stopped_waiting` in any case. Each grant ends with one call, of `released`, `handed_over` or
+    `lost`.
     """
 
     __slots__ = ("_hook", "metrics", "replica")
@@ -65,7 +66,7 @@ class Observer:
             self._emit(level, Acquired(name, self.replica, token, waited, attempts))
 
     def waiting(self, name: str, holder: str | None, token: int | None = None) -> None:
-        """An acquire found the lease taken, and waits. Called once for each; `stopped_waiting` follows."""
+        """An acquire found the lease taken, and waits. Called once for each wait; `stopped_waiting` follows."""
         self.metrics.waits += 1
         self.metrics.waiters += 1
         if self._hook is not None or _logged(DEBUG):
@@ -74,7 +75,7 @@ class Observer:
             self._emit(DEBUG, Waiting(name, holder, token, self.replica, 0.0))
 
     def still_waiting(self, name: str, holder: str | None, waited: float, token: int | None = None) -> None:
-        """A waiter requested again, and the lease is still taken."""
+        """A waiter requested the lease again, and the lease is still taken."""
         level = INFO if waited >= NOTABLE else DEBUG
         if self._hook is not None or _logged(level):
             from interlock.coordination.events import Waiting
@@ -130,7 +131,7 @@ class Observer:
         self._emit(WARNING, Lost(name, self.replica, token, held, why, *(broken_by or ())))
 
     def lost_after_release(self, name: str, token: int, why: Loss) -> None:
-        """A grant that was counted as released turns out to have been lost before."""
+        """A grant that was counted as released turns out to have been lost before its release."""
         self.metrics.losses[why] += 1
         from interlock.coordination.events import Lost
 
@@ -154,7 +155,7 @@ class Observer:
         self._emit(WARNING, RenewalFailed(self.replica, error))
 
     def database_error(self, error: Exception) -> None:
-        """Only counted: the caller gets the exception."""
+        """The error is only counted, because the caller gets it as an exception."""
         self.metrics.database_errors[type(error).__name__] += 1
 
     def reconnected(self, what: str) -> None:
@@ -173,7 +174,8 @@ class Observer:
             self._failed(event)
 
     def _failed(self, event: "Event") -> None:
-        """A hook that always fails does so thousands of times a second: logged at the 1st, 2nd, 4th, 8th… time."""
+        """A hook that always fails may do so thousands of times a second, so only its 1st, 2nd, 4th, 8th… failure is
+        logged."""
         self.metrics.hook_errors += 1
         failures = self.metrics.hook_errors
         if failures & (failures - 1) == 0:
@@ -185,9 +187,12 @@ def _check(on_event: object) -> None:
     if on_event is None:
         return
     if not callable(on_event):
-        raise ConfigurationError(f"on_event is {on_event!r}: give a function that takes an event.")
+        raise ConfigurationError(
+            f"on_event is {on_event!r}, which is not a function: give a function that takes an event."
+        )
     if inspect.iscoroutinefunction(on_event) or inspect.iscoroutinefunction(type(on_event).__call__):
         raise ConfigurationError(
-            "on_event is a coroutine function, which would never be awaited: give a plain function, which for example "
+            "on_event is a coroutine function, which would never be awaited: give a plain function, for example one "
+            "that "
             "puts the event into a queue."
         )

@@ -13,12 +13,12 @@ from interlock.logs import events
 log = events(__name__)
 
 _RELEASE_TIMEOUT = 1.0
-"""After it, a server that does not answer is given up, and the connection is closed."""
+"""After so many seconds without an answer from the server, the release gives up and closes the connection."""
 
 
 class AsyncSessionGrant:
-    """Sends heartbeats from its creation until `release`. ``async with grant`` cancels the body when the lock is lost,
-    then releases and raises `SessionLockLost`."""
+    """A grant that sends heartbeats from its creation until its `release`. ``async with grant`` cancels the body when
+    the lock is lost, then releases the lock and raises `SessionLockLost`."""
 
     def __init__(self, name: str, session: QueuedSession, on_end: Callable[[], None]) -> None:
         self.name = name
@@ -42,9 +42,10 @@ class AsyncSessionGrant:
 
     @property
     def lost(self) -> bool:
-        """True once the lock may be another's. Reads the clock, so it is right even after the process was suspended.
+        """True once another process may hold the lock. The property reads the clock, so it is right even after this
+        process was suspended.
 
-        In a forked child it is always true: the lock is the parent's.
+        In a forked child it is always True, because the lock belongs to the parent process.
         """
         if self._why_lost is not None or self.is_inherited:
             return True
@@ -52,7 +53,7 @@ class AsyncSessionGrant:
 
     @property
     def is_inherited(self) -> bool:
-        """True if the process that forked this one made it."""
+        """True if the process that forked this one made the grant."""
         return process.pid != self._process
 
     def check(self) -> None:
@@ -61,21 +62,24 @@ class AsyncSessionGrant:
             raise self.error()
 
     async def wait_lost(self) -> str:
-        """Wait until the lock is lost, which may be never. Returns the reason."""
+        """Wait until the lock is lost, and return the reason. If the lock is never lost, the wait never ends."""
         await self._lost_event.wait()
         assert self._why_lost is not None
         return self._why_lost
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Register a callback for the loss. It gets the reason, on the event loop's thread; at once if lost already."""
+        """Call the callback with the reason when the lock is lost, on the event loop's thread. If the lock is lost
+        already, call it at once."""
         self._on_lost.append(callback)
         if self._why_lost is not None:
             callback(self._why_lost)
 
     async def release(self) -> bool:
-        """Release the lock and close its session. Returns False if it was not held any more. May be called twice.
+        """Release the lock and close its session. Returns False if the lock was not held any more. It may be called
+        twice.
 
-        If the server cannot be reached, it releases the lock by itself, at most `ttl` after the last heartbeat.
+        If this process cannot reach the server, the server releases the lock by itself, at most `ttl` after the last
+        heartbeat.
         """
         if not self._released and not self.is_inherited:
             if self.lost:
@@ -91,7 +95,7 @@ class AsyncSessionGrant:
         return not self.lost
 
     def drop(self) -> None:
-        """Release in the background. Called on the event loop's thread."""
+        """Release the lock in the background. It has to be called on the event loop's thread."""
         if not self._released:
             self._background_release = asyncio.create_task(self.release())
 
@@ -156,20 +160,20 @@ class AsyncSessionGrant:
                 log.exception("session_lock.callback_failed", extra=self._facts())
 
     def _forget_holding(self) -> None:
-        """Call `on_end` only once: afterwards the same owner may hold the lock in another grant."""
+        """Call `on_end`, but only once: later the same owner may hold the lock in another grant."""
         on_end, self._on_end = self._on_end, None
         if on_end:
             on_end()
 
     def error(self) -> errors.SessionLockLost:
-        """The error of a lock that is not held any more, with the reason."""
+        """Return the error that says why the lock is not held any more."""
         why = self._why_lost or "this process was stopped for too long"
         if self.is_inherited:
-            why = "it is held by the process that forked this one"
+            why = "the process that forked this one holds it"
         elif self._released and self._why_lost is None:
             why = "it was released"
         return errors.SessionLockLost(
-            f"The session lock {self.name!r} is not held any more ({why.rstrip('.')}): stop what it protects.",
+            f"The session lock {self.name!r} is not held any more ({why.rstrip('.')}): stop the work that it protects.",
             name=self.name,
         )
 

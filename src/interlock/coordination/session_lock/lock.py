@@ -1,7 +1,8 @@
-"""A lock that is held as long as a database session lives: no other lock is free sooner after its holder dies.
+"""A lock that is held as long as a database session lives. When its holder dies, the server frees it at once; no other
+kind of lock is free sooner.
 
-Each acquisition opens a session of its own and closes it at the end; two acquisitions never share one. `queue` has the
-statements of that session, `grant` what happens while the lock is held.
+Each acquisition opens a session of its own and closes it at the end; two acquisitions never share a session. The module
+`queue` has the statements of that session. The module `grant` has the code that runs while the lock is held.
 """
 
 import asyncio
@@ -19,15 +20,17 @@ from interlock.logs import events
 log = events(__name__)
 
 _holdings: set[tuple[object, ...]] = set()
-"""The locks held in this process: process, task or thread, connect function, schema, name."""
+"""The locks that this process holds. An entry has the process, the task or thread, the connect function, the schema and
+the name."""
 
 
 class AsyncSessionLock:
-    """``async with lock as grant: …``. It is a name with settings and has no state: any number of tasks may share it.
+    """``async with lock as grant: …``. A session lock is a name with settings. It has no state, so any number of tasks
+    may share it.
 
     `connect` opens a direct session to the database, without a pooler. `schema` separates applications that share a
-    database, as it does for leases. The server ends the session of a silent holder after `ttl`; it notices the death of
-    a holder at once.
+    database, as it does for leases. If a holder sends nothing for `ttl` seconds, the server ends its session; if a
+    holder dies, the server notices it at once.
     """
 
     def __init__(self, connect: Connect, name: str, *, schema: str = "interlock", ttl: Duration = 10.0) -> None:
@@ -38,14 +41,15 @@ class AsyncSessionLock:
         self._entered: OpenBlocks[AsyncSessionGrant] = OpenBlocks()
 
     async def try_acquire(self) -> AsyncSessionGrant | None:
-        """Returns the lock if it is free and without waiters; otherwise None, at once."""
+        """Returns the grant if the lock is free and has no waiters; otherwise returns None at once."""
         return await self.try_acquire_as(asyncio.current_task())
 
     def acquire(self, timeout: Duration | None = None) -> Acquisition[AsyncSessionGrant]:
-        """Wait for the lock, first come, first served. Await it, or enter it: ``async with lock.acquire(5)``.
+        """Wait for the lock: the first to ask gets it first. Await the result, or enter it: ``async with
+        lock.acquire(5)``.
 
-        Raises `SessionLockTimeout` after `timeout` seconds in the queue. Connecting has time limits of its own; they,
-        and a connection that ends during the wait, raise a `StoreError`.
+        Raises `SessionLockTimeout` after `timeout` seconds in the queue. The connection attempt has time limits of its
+        own. If it fails, or if the connection ends during the wait, the call raises a `StoreError`.
         """
         return Acquisition(self._acquire(timeout))
 
@@ -57,7 +61,7 @@ class AsyncSessionLock:
         await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)
 
     async def try_acquire_as(self, owner: object) -> AsyncSessionGrant | None:
-        """For a caller that is not a task."""
+        """Like `try_acquire`, for an owner that is not the current task."""
         session = await self._open()
         try:
             if await session.take():
@@ -69,7 +73,7 @@ class AsyncSessionLock:
         return None
 
     async def acquire_as(self, owner: object, timeout: Duration | None = None) -> AsyncSessionGrant:
-        """For a caller that is not a task."""
+        """Like `acquire`, for an owner that is not the current task."""
         limit = checked_timeout(timeout)
         deadline = None if limit is None else boottime() + limit
         self._refuse_nesting(owner)
@@ -99,8 +103,9 @@ class AsyncSessionLock:
         except TimeoutError:
             log.info("session_lock.not_acquired", extra={"lock": self.name})
             raise errors.SessionLockTimeout(
-                f"The session lock {self.name!r} is still taken: wait longer, or find its holder in pg_stat_activity, "
-                "where its application_name has the lock's name.",
+                f"The session lock {self.name!r} is still taken: wait longer, or look for its holder in "
+                "pg_stat_activity, "
+                "where the holder's application_name contains the lock's name.",
                 name=self.name,
             ) from None
 

@@ -1,19 +1,20 @@
 """The session that holds a session lock, or waits for it in a queue.
 
-The server alone decides which session holds the lock: it is an advisory lock, held by one session at a time, and it
-ends with the session. The queue only decides which session asks next, so a mistake there cannot let two in.
+The server alone decides which session holds the lock. The lock is an advisory lock: one session at a time holds it, and
+it ends with that session. The queue only decides which session asks next, so a mistake in the queue cannot give the
+lock to two sessions.
 
 A session that finds the lock taken draws a number. The number is an advisory lock too, and so is the mark that the
 session is in this queue: both are visible in ``pg_locks`` and end with their session. The session then waits for the
-number directly before its own; the first in the queue waits for the lock itself. Each wait ends after `_STEP`, and with
-it the transaction, because CREATE INDEX CONCURRENTLY and VACUUM would otherwise wait for it. No position is lost by
-that, because no other session waits for the same number.
+number directly before its own; the first session in the queue waits for the lock itself. Each wait ends after `_STEP`,
+and its transaction ends with it, because CREATE INDEX CONCURRENTLY and VACUUM would otherwise wait for that
+transaction. The session keeps its position between two waits, because no other session waits for the same number.
 
 From the first lock on, every statement is one message, and its answer is the number of rows. A statement with arguments
-is two messages; a process could be suspended between them, and the server would not count that as silence.
+would be two messages; a process could be suspended between them, and the server would not count that as silence.
 
 A crash between any two statements leaves a session that the server ends: at once if the socket is closed, otherwise
-after the ttl without a message. The sessions behind it then move up.
+after a ttl without a message. The sessions behind it in the queue then move up.
 """
 
 import asyncio
@@ -44,7 +45,8 @@ _CLOSE_TIMEOUT = 1.0
 
 @dataclass(frozen=True)
 class SessionTiming:
-    """All in seconds. The server ends a holder's session `ttl` after its last heartbeat. Its trust ends before that."""
+    """The times of a session lock, in seconds. The server ends a holder's session `ttl` after its last heartbeat. The
+    holder stops trusting the lock before that."""
 
     ttl: float
 
@@ -56,7 +58,8 @@ class SessionTiming:
 
     @property
     def trust(self) -> float:
-        """The rest of the ttl is for the holder to stop its work after the loss."""
+        """The seconds after a heartbeat for which the holder trusts the lock. In the rest of the ttl, after a loss, the
+        holder stops its work."""
         return self.ttl * 3 / 4
 
     @property
@@ -65,7 +68,7 @@ class SessionTiming:
 
 
 class QueuedSession(HeartbeatSession):
-    """The session of one acquisition; it is closed with it."""
+    """The session of one acquisition. It is closed when the acquisition ends."""
 
     def __init__(self, session: Session, schema: str, name: str, timing: SessionTiming) -> None:
         super().__init__(
@@ -91,7 +94,7 @@ class QueuedSession(HeartbeatSession):
         return cls(session, schema, name, timing)
 
     async def take(self) -> bool:
-        """Take the lock if it is free and the queue is empty. Returns True if it was taken."""
+        """Take the lock if it is free and the queue is empty. Returns True if this session got the lock."""
         return await self._took(self._statements.take)
 
     async def wait(self) -> None:
@@ -101,9 +104,9 @@ class QueuedSession(HeartbeatSession):
             pass
 
     async def wait_out_ttl(self) -> None:
-        """After the end of trust, keep the session for the rest of the ttl.
+        """Keep the session for the rest of the ttl, after the trust in the lock has ended.
 
-        The lock stays taken in the meantime, while the holder, which was notified of the loss, stops its work.
+        During this time the lock stays taken, and the holder, which was notified of the loss, stops its work.
         """
         if not self.session.is_closed:
             await asyncio.sleep(self._timing.ttl - self._timing.trust)
@@ -112,7 +115,8 @@ class QueuedSession(HeartbeatSession):
         await self._execute("SELECT pg_advisory_unlock_all()")
 
     async def close(self) -> None:
-        """Cancel a statement that still runs, so that the server process is gone when this returns."""
+        """Close the session, and cancel a statement that still runs, so that the server process is gone when this
+        method returns."""
         await self.session.close(_CLOSE_TIMEOUT)
 
     async def _took(self, statement: str) -> bool:
@@ -129,13 +133,15 @@ class QueuedSession(HeartbeatSession):
 async def _refuse_pooler(session: Session) -> None:
     if await is_pooled(session):
         raise errors.PoolerRefused(
-            f"{session.shown_url} is a connection pooler, where two could hold one session lock: give Interlock the "
+            f"{session.shown_url} is a connection pooler, through which two sessions could hold one session lock: "
+            "give Interlock the "
             "database's own address, or take a lease instead, which works through a pooler."
         )
 
 
 async def _session_settings(session: Session, name: str, timing: SessionTiming) -> dict[str, str]:
-    """Waits are shorter than the server's deadlock_timeout; otherwise each one would be logged as a long wait."""
+    """Return the session's settings. Each wait is shorter than the server's deadlock_timeout; otherwise the server
+    would log it as a long wait."""
     deadlock_timeout = float(await session.fetchval(_DEADLOCK_TIMEOUT)) / 1000
     step = min(_STEP, max(_SHORTEST_STEP, deadlock_timeout / 2))
     return noticing_a_dead_network(timing.ttl) | {
@@ -150,7 +156,8 @@ _DEADLOCK_TIMEOUT = "SELECT setting FROM pg_settings WHERE name = 'deadlock_time
 
 
 class _Statements:
-    """The statements of one lock, with its keys in the text: a statement with arguments is more than one message."""
+    """The statements of one lock, with its keys in their text: a statement with arguments would be more than one
+    message."""
 
     def __init__(self, schema: str, name: str) -> None:
         lock = AdvisoryKey.of("interlock session lock", schema, name)
@@ -163,7 +170,8 @@ class _Statements:
 
 
 _NUMBERS = AdvisoryKey.of("interlock session lock numbers")
-"""Only its first half is used: the second is the number. The queue of a number is known by the queue's own key."""
+"""The key of the numbers: only its first half is used, and the number takes the place of the second half. A number
+belongs to the queue whose mark the same session holds."""
 
 _ADVISORY = """pg_locks
      WHERE locktype = 'advisory' AND granted AND objsubid = 2
