@@ -109,7 +109,7 @@ async def test_broken_now_it_is_free_at_once(url: str) -> None:
     ("command", "status", "words"),
     [
         ("lease show nothing", 1, "There is no lease 'nothing' in this database"),
-        ("lease break --yes feeds --terminate", 78, "DynamoDB has none: leave it out"),
+        ("lease break --yes feeds --terminate", 78, "DynamoDB has no sessions: leave --terminate out"),
         ("lease waits", 78, "DynamoDB keeps no queue"),
         ("lease list --waited", 78, "leave --waited out"),
         ("claim list", 78, "A dynamodb:// database keeps only leases"),

@@ -142,7 +142,7 @@ async def test_a_result_that_cannot_be_recorded_is_refused(locks: AsyncInterlock
         await locks.once("boot", something, object())
     with pytest.raises(errors.ConfigurationError, match=r"is done, but its result cannot be recorded"):
         await locks.once("boot", something)
-    with pytest.raises(errors.ConfigurationError, match="262144 can be recorded"):
+    with pytest.raises(errors.ConfigurationError, match="at most 262144 can be recorded"):
         await locks.once("boot", something, 1)
     with pytest.raises(errors.ConfigurationError, match="coroutine functions"):
         await locks.once("boot", plain)  # type: ignore[arg-type]

@@ -129,7 +129,7 @@ def test_an_immediate_break_gives_the_lease_to_a_waiter_at_once(
     [
         ("lease show nothing", 1, "There is no lease 'nothing' in this database"),
         ("lease break --yes nothing", 1, "There is no lease 'nothing' in this database"),
-        ("lease break --yes feeds --terminate", 78, "a SQLite file has none: leave it out"),
+        ("lease break --yes feeds --terminate", 78, "a SQLite file has no sessions: leave --terminate out"),
     ],
 )
 def test_an_impossible_command_is_explained(url: str, locks: Interlock, command: str, status: int, words: str) -> None:

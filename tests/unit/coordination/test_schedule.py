@@ -34,9 +34,9 @@ def test_an_interval_is_given_as_text_or_number(given: Any, length: float) -> No
         ("50ms", r"use 0\.1 s or more"),
         (float("nan"), r"use 0\.1 s or more"),
         (None, "not a length of time"),
-        ("61 * * * *", "is not a cron expression"),
-        ("0 0 30 2 *", "is not a cron expression"),
-        ("* * * * * * *", "is not a cron expression"),
+        ("61 * * * *", "is not a valid cron expression"),
+        ("0 0 30 2 *", "is not a valid cron expression"),
+        ("* * * * * * *", "is not a valid cron expression"),
     ],
 )
 def test_a_schedule_that_names_no_time_is_refused(given: Any, why: str) -> None:

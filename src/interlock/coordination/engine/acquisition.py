@@ -113,7 +113,8 @@ class Acquisitions:
         return None
 
     async def wait_for_any(self, name: str, requests: Sequence[LeaseRequest[G]]) -> G:
-        """Wait in the queues of several leases at once, and return the first grant. Observers see one wait, for `name`."""
+        """Wait in the queues of several leases at once, and return the first grant. Observers see one wait, for
+        `name`."""
         started = boottime()
         try:
             request, answer, sent_at = await self._first_of(name, requests)

@@ -1,4 +1,5 @@
-"""Detects that the store's clock was set: that clock then disagrees with this machine's clock about a length of time."""
+"""Detects that the store's clock was set: that clock then disagrees with this machine's clock about a length of
+time."""
 
 _DRIFT = 0.001
 """The seconds per second by which two clocks that were not set may drift apart."""

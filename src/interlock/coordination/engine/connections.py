@@ -11,7 +11,7 @@ from interlock.coordination.engine.queue import WaitQueue
 
 
 def closed_error() -> errors.ConfigurationError:
-    return errors.ConfigurationError("This Interlock object was closed: open it again.")
+    return errors.ConfigurationError("This Interlock was closed: open it again.")
 
 
 class StoreConnections:

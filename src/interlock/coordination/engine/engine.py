@@ -90,7 +90,8 @@ class Engine:
     def acquire_any(
         self, whole: str, names: Sequence[str], timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
     ) -> Coroutine[Any, Any, G]:
-        """Wait in the queues of all these leases, and return the first grant. Observers see one lease, named `whole`."""
+        """Wait in the queues of all these leases, and return the first grant. Observers see one lease, named
+        `whole`."""
         requests = [LeaseRequest(self, name, timing, metadata, owner, None, kind) for name in names]
         return self._acquisitions.wait_for_any(whole, requests)
 
@@ -105,7 +106,8 @@ class Engine:
         *,
         only_try: bool = False,
     ) -> LeaseRequest[G]:
-        """Send a thread's request for the lease. `collect` or `wait` takes the response, or `give_up` ends the request."""
+        """Send a thread's request for the lease. `collect` or `wait` takes the response, or `give_up` ends the
+        request."""
         request = LeaseRequest(self, name, timing, metadata, owner, timeout, kind, only_try=only_try)
         self._acquisitions.begin(request)
         return request

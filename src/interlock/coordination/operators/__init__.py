@@ -1,7 +1,7 @@
-"""Read and break a database's leases as an operator, without taking part in them.
+"""Reads and breaks a database's leases as an operator, who neither holds leases nor waits for them.
 
-Each kind of database has a `LeaseOperator`. A value that it does not know is None; `NotSupported` names an action that
-it does not have.
+Each kind of database has a `LeaseOperator`. A value that the database does not know is None. An action that the
+database does not have raises `NotSupported`, which names the action.
 """
 
 from typing import Protocol
@@ -12,20 +12,21 @@ from interlock.coordination.operators.waits import Wait
 
 class LeaseOperator(Protocol):
     async def leases(self, prefix: str, *, only_held: bool, only_waited: bool) -> list[LeaseStatus]:
-        """Returns the leases that the database remembers, by name. A name is forgotten a week after its last use."""
+        """Returns the leases that the database remembers, ordered by name. It forgets a name a week after the name's
+        last use."""
 
     async def lease(self, name: str) -> LeaseDetails | None:
-        """Returns None if the name was never used, or not for a week."""
+        """Returns None if the name was never used, or not in the last week."""
 
     async def waits(self) -> list[Wait]:
-        """Returns every wait, by lease, in the order of its queue."""
+        """Returns every wait, ordered by lease; the waits for one lease are in the order of its queue."""
 
     async def break_lease(
         self, name: str, *, immediate: bool, terminate: bool, reason: str | None, by: str
     ) -> Broken | None:
-        """Take the lease from its holder, which is notified at its next renewal. Returns None if it is not held.
+        """Take the lease from its holder, which is notified at its next renewal. Returns None if the lease is not held.
 
-        No other process gets the lease while that holder may still trust it, unless `immediate`. `terminate` ends the
-        sessions whose open transactions guard it, also those of an earlier holder. `by` is the operator; where sessions
-        have a role, that is recorded anyway.
+        No other process gets the lease while the old holder may still trust it, unless `immediate` is set. `terminate`
+        ends the sessions whose open transactions guard the lease, including those of an earlier holder. `by` is the
+        operator's name; where sessions have a role, the role is recorded in any case.
         """

@@ -1,7 +1,8 @@
-"""Read and break the leases of a DynamoDB table as an operator.
+"""Reads and breaks the leases of a DynamoDB table as an operator.
 
-Times are those that holders wrote, by their own clocks. A lease whose time is over by these is reported as free; a
-process that wants it still has to watch it for its ttl. Waiters are not known, and free leases are not listed.
+The times are those that the holders wrote, by their own clocks. If a lease's time is over by these times, it is
+reported as free; a process that wants the lease still has to watch it for its ttl. The waiters are not known, and free
+leases are not listed.
 """
 
 import json
@@ -15,12 +16,12 @@ from interlock.errors import NotSupported
 from interlock.stores.dynamodb.operator import DynamoOperations
 from interlock.stores.dynamodb.row import Row
 
-_NO_QUEUE = "DynamoDB keeps no queue, so the waiters are not known"
+_NO_QUEUE = "DynamoDB keeps no queue, so Interlock does not know the waiters"
 
 
 @dataclass(frozen=True)
 class DynamoOperator:
-    """A `LeaseOperator`."""
+    """A `LeaseOperator` for DynamoDB."""
 
     store: DynamoOperations
 
@@ -41,7 +42,9 @@ class DynamoOperator:
         self, name: str, *, immediate: bool, terminate: bool, reason: str | None, by: str
     ) -> Broken | None:
         if terminate:
-            raise NotSupported("--terminate ends sessions of PostgreSQL, and DynamoDB has none: leave it out.")
+            raise NotSupported(
+                "--terminate ends sessions of PostgreSQL, and DynamoDB has no sessions: leave --terminate out."
+            )
         row = await self.store.break_lease(name, immediate=immediate, reason=reason, by=by)
         if row is None:
             return None

@@ -1,4 +1,4 @@
-"""Read and break the leases of a PostgreSQL database as an operator."""
+"""Reads and breaks the leases of a PostgreSQL database as an operator."""
 
 import json
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def operations(schema: str) -> Queries:
 
 @dataclass(frozen=True)
 class PostgresOperator:
-    """A `LeaseOperator`."""
+    """A `LeaseOperator` for PostgreSQL."""
 
     session: Session
     schema: str
@@ -89,7 +89,7 @@ class PostgresOperator:
         if await self.session.fetchval(self._queries["may_break"], self.schema):
             return errors.PermissionMissing(
                 f"The owner of the schema {self.schema!r} may not end other roles' sessions, so nothing was changed: "
-                "let a superuser GRANT pg_signal_backend to it, or leave --terminate out."
+                "let a superuser GRANT pg_signal_backend to that owner, or leave --terminate out."
             )
         role = await self.session.fetchval("SELECT current_user")
         return errors.PermissionMissing(

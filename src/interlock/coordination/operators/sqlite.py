@@ -1,4 +1,4 @@
-"""Read and break the leases of a SQLite file as an operator. The file does not keep when a waiter began to wait."""
+"""Reads and breaks the leases of a SQLite file as an operator. The file does not record when a waiter began to wait."""
 
 import json
 import time
@@ -23,7 +23,7 @@ from interlock.stores.sqlite.operator import LeaseSnapshot, SqliteOperations, Wa
 
 @dataclass(frozen=True)
 class SqliteOperator:
-    """A `LeaseOperator`."""
+    """A `LeaseOperator` for SQLite."""
 
     store: SqliteOperations
 
@@ -54,7 +54,9 @@ class SqliteOperator:
         self, name: str, *, immediate: bool, terminate: bool, reason: str | None, by: str
     ) -> Broken | None:
         if terminate:
-            raise NotSupported("--terminate ends sessions of PostgreSQL, and a SQLite file has none: leave it out.")
+            raise NotSupported(
+                "--terminate ends sessions of PostgreSQL, and a SQLite file has no sessions: leave --terminate out."
+            )
         seen = await self.store.break_lease(name, immediate=immediate, reason=reason, by=by)
         return seen and Broken(name, seen.token, _party(seen), 0.0 if immediate else seen.remaining, ())
 

@@ -1,7 +1,7 @@
 """The state of leases as an operator sees it: holders, waiters, guards, interventions.
 
-Everything here is the database's view, by the database's clock. A `grant_id` is never read: a process that knows it can
-act as the holder.
+Everything in this module is the database's view, by the database's clock. A `grant_id` is never read, because a process
+that knows the grant_id can act as the holder.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,14 @@ from datetime import datetime
 from typing import Any, Literal
 
 State = Literal["held", "broken", "free"]
-"""``broken``: the lease is not held any more, but not granted either while its last holder may still trust it."""
+"""``broken``: the lease is not held any more, but the database grants it to no process yet, because its last holder may
+still trust it."""
 
 
 @dataclass(frozen=True)
 class Party:
-    """A process that holds a lease or waits for it, by its own account. None is unknown."""
+    """A process that holds a lease or waits for it, as the process describes itself. A field that is None is
+    unknown."""
 
     name: str | None
     host: str | None
@@ -23,7 +25,7 @@ class Party:
 
 @dataclass(frozen=True)
 class Holding:
-    """A grant without its secret. Its last heartbeat was at `renewed_at`."""
+    """A grant without its secret grant_id. `renewed_at` is the time of its last heartbeat."""
 
     party: Party
     metadata: Any
@@ -34,9 +36,10 @@ class Holding:
 
 @dataclass(frozen=True)
 class LeaseStatus:
-    """`last` is the current or the most recent grant; None if there never was one. Times are the database's.
+    """The state of one lease; all times are the database's. `last` is the current or the most recent grant; None if the
+    lease was never granted.
 
-    `expires_at` is None after a release or an immediate break. `waiters` counts live waiters; it is None where the
+    `expires_at` is None after a release or an immediate break. `waiters` counts the live waiters; it is None where the
     database does not know them.
     """
 
@@ -51,17 +54,17 @@ class LeaseStatus:
 
     @property
     def holding(self) -> Holding | None:
-        """The current grant."""
+        """The current grant; None if the lease is not held."""
         return self.last if self.state == "held" else None
 
     def since(self, moment: datetime) -> float:
-        """Returns the seconds from that moment until the lease was read."""
+        """Returns the seconds from `moment` until the time at which the lease was read."""
         return max(0.0, (self.seen_at - moment).total_seconds())
 
 
 @dataclass(frozen=True)
 class Waiter:
-    """The times are None where the database does not keep them."""
+    """A process that waits for the lease. The times are None where the database does not record them."""
 
     party: Party
     enqueued_at: datetime | None
@@ -70,7 +73,8 @@ class Waiter:
 
 @dataclass(frozen=True)
 class Guard:
-    """A server process whose open transaction guards the lease. None is hidden from the operator's role."""
+    """A server process whose open transaction guards the lease. A field that is None is hidden from the operator's
+    role."""
 
     pid: int
     role: str | None
@@ -82,7 +86,8 @@ class Guard:
 
 @dataclass(frozen=True)
 class Intervention:
-    """A break of the lease. `immediate`: others could acquire it at once. `terminated`: the server processes ended."""
+    """A break of the lease by an operator. `immediate`: other processes could acquire the lease at once. `terminated`:
+    the server processes that were ended."""
 
     token: int
     immediate: bool
@@ -94,8 +99,8 @@ class Intervention:
 
 @dataclass(frozen=True)
 class LeaseDetails:
-    """One lease with its waiters and guards. `intervention` says how its last grant was broken; None if it was not, or
-    if the operator's role may not read that."""
+    """One lease with its waiters and guards. `intervention` says how an operator broke the lease's last grant; None if
+    no operator broke it, or if this operator's role may not read the intervention."""
 
     lease: LeaseStatus
     waiting: tuple[Waiter, ...] | None
@@ -105,9 +110,10 @@ class LeaseDetails:
 
 @dataclass(frozen=True)
 class Broken:
-    """A lease that was just broken, and its holder until then. It cannot be acquired for `remaining` seconds.
+    """A lease that was just broken, and the process that held it. No process can acquire the lease for `remaining`
+    seconds.
 
-    `terminated` are the server processes that were ended.
+    `terminated` has the server processes that were ended.
     """
 
     name: str

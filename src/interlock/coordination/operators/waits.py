@@ -1,7 +1,7 @@
-"""Waits of processes for each other, and cycles among them.
+"""The waits of processes for each other, and the cycles among these waits.
 
-Only processes are visible, not their tasks. A process that holds one lease in one task and waits for a second lease in
-another task is not blocked. So a cycle of processes is a deadlock only if each of them holds and waits in the same
+Interlock sees only processes, not their tasks. A process that holds one lease in one task and waits for a second lease
+in another task is not blocked. So a cycle of processes is a deadlock only if each process holds and waits in the same
 task.
 """
 
@@ -14,7 +14,8 @@ from interlock.coordination.operators.status import Party
 
 @dataclass(frozen=True)
 class Wait:
-    """`holder` is None while the lease is being granted to the first waiter. `waited` is None if it is not recorded."""
+    """One wait of a process for a lease. `holder` is None while the lease is being granted to the first waiter.
+    `waited` is None if the database does not record it."""
 
     lease: str
     waiter: Party
@@ -23,10 +24,10 @@ class Wait:
 
 
 def cycles(waits: Iterable[Wait]) -> list[tuple[Wait, ...]]:
-    """Returns each cycle once. The holder of each wait is the waiter of the next, and the last holder is the first
-    waiter.
+    """Returns each cycle once. In a cycle, the holder of each wait is the waiter of the next wait, and the last holder
+    is the first waiter.
 
-    If several cycles share a wait, one of them is returned; the others appear once it is broken.
+    If several cycles share a wait, one of them is returned; the others appear once that cycle is broken.
     """
     ahead: defaultdict[Party, list[Wait]] = defaultdict(list)
     for wait in waits:
@@ -40,7 +41,7 @@ def cycles(waits: Iterable[Wait]) -> list[tuple[Wait, ...]]:
 
 
 def _from(start: Party, ahead: defaultdict[Party, list[Wait]], done: set[Party]) -> Iterable[tuple[Wait, ...]]:
-    """Follow all waits from there, each party once."""
+    """Follow all waits that start at that party, and visit each party once."""
     path: list[Wait] = []
     todo = [(start, iter(_next(start, ahead, done)))]
     while todo:

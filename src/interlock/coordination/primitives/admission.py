@@ -1,7 +1,7 @@
-"""Primitives made of numbered leases (slots) with an admission lease in front of them.
+"""Primitives made of numbered leases (slots), with an admission lease in front of the slots.
 
-The admission lease has the primitive's own name. A waiter holds it while it acquires a slot, so slots are acquired by
-one waiter at a time, in order of arrival.
+The admission lease has the primitive's own name. A waiter holds the admission lease while it acquires a slot, so one
+waiter at a time acquires a slot, in order of arrival.
 """
 
 import asyncio
@@ -23,12 +23,13 @@ G = TypeVar("G", bound=AsyncGrant)
 
 _MOST = 1000
 _LONGEST_ADMISSION = 3.0
-"""The other waiters wait for so long when the holder of the admission lease dies."""
+"""The other waiters wait for at most so many seconds after the holder of the admission lease has died."""
 _MOST_ATTEMPTS = 8
 
 
 class AdmissionSettings(CompositeSettings):
-    """`names` are the slots, `prefix` is the common part of their names, and `option` the user's name for `count`."""
+    """The settings of a primitive with slots. `names` are the names of the slots, `prefix` is the common part of these
+    names, and `option` is the user's name for `count`."""
 
     __slots__ = ("admission_timing", "names", "prefix")
 
@@ -70,24 +71,26 @@ class AdmissionSettings(CompositeSettings):
         return part(self.name, self.prefix, number)
 
     def _refuse_nesting(self, engine: "Engine", owner: object) -> None:
-        """Raise `LeaseNested` if the owner, a task or thread, would wait for itself."""
+        """Raise `LeaseNested` if the owner (a task or a thread) would wait for itself."""
         raise NotImplementedError
 
     async def _wait_in_turn(self, engine: "Engine", owner: object, kind: type[G]) -> G:
-        """Acquire in order of arrival."""
+        """Wait for the primitive in order of arrival, and acquire it."""
         raise NotImplementedError
 
     async def _held_slots(self, engine: "Engine") -> list[HeldLease]:
         return await engine.records.held(parts(self.name, self.prefix))
 
     async def _acquire_slot(self, engine: "Engine", owner: object, kind: type[G]) -> G:
-        """Acquire a free slot, or wait for the first that becomes free. The caller holds the admission lease."""
+        """Acquire a free slot, or wait for the first slot that becomes free. The caller has to hold the admission
+        lease."""
         return await self._try_slots(engine, owner, kind) or await engine.acquire_any(
             self.name, self.names, self.timing, self.metadata, owner, kind
         )
 
     async def _try_slots(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
-        """Try a random slot, then slots that the store reports as free. Another process may be faster."""
+        """Try to acquire a random slot, then slots that the store reports as free. Returns None if other processes were
+        faster."""
         if grant := await self._try(engine, random.choice(self.names), owner, kind):
             return grant
         held = {lease.name for lease in await self._held_slots(engine)}

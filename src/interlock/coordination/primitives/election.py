@@ -1,8 +1,8 @@
-"""An election: the holder of the lease is the leader. A term is one grant; after its end the replica waits for the
-next.
+"""An election: the holder of the lease is the leader. A term is one grant; after its end the replica waits for its next
+term.
 
-The block of a term is cancelled when the term is over, because the lease was lost or because `step_down` was called.
-That is not an error, and the loop goes on. The lease is released only after the block has ended.
+The block of a term is cancelled when the term is over: the lease was lost, or `step_down` was called. Neither is an
+error, and the loop goes on. The lease is released only after the block has ended.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AsyncTerm(AsyncGrant):
-    """The grant of one term. Its block ends without an error when the term is over."""
+    """The grant of one term. The block of the term ends without an error when the term is over."""
 
     __slots__ = ("_over", "_stepping_down")
 
@@ -30,7 +30,7 @@ class AsyncTerm(AsyncGrant):
         self._over = False
 
     def step_down(self) -> None:
-        """Cancel the block. When it has ended, the lease is released to the next waiter."""
+        """Cancel the block of the term. Once the block has ended, the lease is released to the next waiter."""
         self._stepping_down = True
         if self._body:
             self._cancel("stepping down")
@@ -42,7 +42,7 @@ class AsyncTerm(AsyncGrant):
             raise self.error()
 
     def is_end_of(self, error: BaseException | None) -> bool:
-        """True if the error only says that the term is over."""
+        """Return True if the error only says that the term is over."""
         return isinstance(error, LeaseLost) and (error.name, error.token) == (self.name, self.token)
 
     async def __aenter__(self) -> Self:
@@ -64,7 +64,8 @@ class AsyncTerm(AsyncGrant):
     def error(self) -> LeaseLost:
         if self._stepping_down and not self.lost:
             return LeaseLost(
-                f"The lease {self.name!r} (token {self.token}) is to be released, so end the work that it protects.",
+                f"The lease {self.name!r} (token {self.token}) is to be released, because step_down() was called: end "
+                "the work that it protects.",
                 name=self.name,
                 token=self.token,
             )
@@ -77,7 +78,8 @@ class AsyncTerm(AsyncGrant):
 
 
 class AsyncElection:
-    """``async for term in election: async with term: …`` leads, loses, waits, and leads again."""
+    """``async for term in election: async with term: …`` waits for the lead, runs the block while this replica leads,
+    and waits again after a loss."""
 
     def __init__(self, engine: "Callable[[], Engine]", settings: "LeaseSettings") -> None:
         self._engine = engine
@@ -86,7 +88,7 @@ class AsyncElection:
 
     @property
     def is_leader(self) -> bool:
-        """True while the term is trusted, by the clock of this machine. Sends no request."""
+        """True while this replica trusts its term, by the clock of this machine. Sends no request."""
         term = self._term
         return term is not None and not term.ended and not term.lost
 
@@ -96,7 +98,8 @@ class AsyncElection:
         return holders[0] if holders else None
 
     def step_down(self) -> bool:
-        """End this replica's term; it then waits behind all others. Returns False if this replica has no term."""
+        """End this replica's term; the replica then waits behind all others. Returns False if this replica has no
+        term."""
         term = self._term
         if term is None or not self.is_leader:
             return False
@@ -106,9 +109,10 @@ class AsyncElection:
     async def run(
         self, lead: Callable[[AsyncTerm], Awaitable[object]], *, deposed: Callable[[], object] | None = None
     ) -> None:
-        """Call `lead` in each term, without end. It is cancelled when the term is over; then `deposed` is called.
+        """Call `lead` in each term, without end. When a term is over, `lead` is cancelled, and then `deposed` is
+        called.
 
-        When `lead` returns, the term is over as well.
+        When `lead` returns, its term is over as well.
         """
         async for term in self:
             try:

@@ -1,7 +1,7 @@
 """Membership: the live members of a group, with their metadata. A member is a lease under the group's name.
 
-A member that loses its lease joins again by itself: a member that was cut off is missing from the list meanwhile, and
-its work is not interrupted. Only the member's id is exclusive.
+A member that loses its lease joins again by itself. So a member that was cut off from the database is missing from the
+list for a time, and its work is not interrupted. Only the id of a member is exclusive.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ _KIND = "member"
 
 @dataclass(frozen=True)
 class Member:
-    """A live member; `holder`, `host` and `pid` are those of its process. `remaining`: the seconds until it is removed
-    from the list unless it renews."""
+    """A live member of a group. `holder`, `host` and `pid` describe its process. `remaining` is the number of seconds
+    until the member is removed from the list unless it renews."""
 
     id: str
     holder: str | None
@@ -43,7 +43,8 @@ class Member:
 
 
 class AsyncMembership:
-    """``async with locks.join("workers") as member: …`` is a member as long as the block runs."""
+    """``async with locks.join("workers") as member: …`` makes this process a member of the group as long as the block
+    runs."""
 
     def __init__(
         self,
@@ -65,12 +66,14 @@ class AsyncMembership:
 
     @property
     def is_member(self) -> bool:
-        """True while the membership is trusted. Sends no request. False for a while after a lost connection."""
+        """True while this process trusts its membership. Sends no request. False for a while after a lost
+        connection."""
         grant = self._grant
         return grant is not None and not grant.ended and not grant.lost
 
     async def __aenter__(self) -> Self:
-        """Join. Waits for another member with the same id: usually this replica before it was killed."""
+        """Join the group. If another member has the same id (usually this replica before it was killed), wait until
+        that member is gone."""
         self._grant = await self._join()
         self._rejoining = asyncio.create_task(self._rejoin(self._grant))
         return self
@@ -86,7 +89,7 @@ class AsyncMembership:
                 await self._grant.release()
 
     def leave_soon(self) -> None:
-        """Leave in the background. Called on the event loop's thread."""
+        """Leave the group in the background. It has to be called on the event loop's thread."""
         self._background_leave = asyncio.create_task(self.__aexit__())
 
     async def _rejoin(self, grant: AsyncGrant) -> None:
@@ -102,7 +105,7 @@ class AsyncMembership:
 
 
 async def members(engine: "Engine", group: str) -> list[Member]:
-    """Returns the live members, as the store records them, by id."""
+    """Returns the live members as the store records them, ordered by id."""
     prefix = parts(whole_name(group), _KIND)
     return [
         Member(

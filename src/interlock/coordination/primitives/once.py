@@ -1,14 +1,16 @@
-"""Run once: the first call under a key runs, and its result is recorded; later calls get that result.
+"""Run once: the first call under a key runs the function, and its result is recorded; later calls get that result.
 
-**Order.** A caller that finds no record queues for the key's lease, and reads the record again when it has the lease.
-So one caller runs, and the others wait for it. The result is recorded only while that lease is held, which the same
-statement decides. If the running caller dies or fails, the next in the queue runs.
+**Order.** A caller that finds no record waits in the queue for the key's lease, and reads the record again when it has
+the lease. So one caller runs the function, and the others wait for it. The result is recorded only while the caller
+holds that lease; one statement checks the lease and writes the record. If the running caller dies or fails, the next
+caller in the queue runs the function.
 
 **After a crash.** Before the record is written, the run does not count: the next caller runs the function again, with
 all its effects. With `unfinished="raise"`, a record of the start remains instead, and the next caller raises. After the
 record is written, the run counts. With the user's connection, the record is part of the transaction in which the
-function writes, so there is no moment between the two. The lease may be released before that transaction ends, because
-the transaction locks its row: the next caller comes after it, and finds the record, or runs.
+function writes, so both are committed at the same moment. The lease may be released before that transaction ends,
+because the transaction locks the lease's row: the next caller gets the lease only after the transaction, and then finds
+the record, or runs the function.
 """
 
 import hashlib
@@ -32,22 +34,23 @@ if TYPE_CHECKING:
 log = events(__name__)
 
 Unfinished = Literal["again", "raise"]
-"""The choice for a run that was begun and may or may not have finished: run again, or raise."""
+"""The choice for a run that was begun and may or may not have finished: run the function again, or raise."""
 
 LARGEST_RESULT = 256 * 1024
-"""In bytes of JSON."""
+"""The largest result that can be recorded, in bytes of JSON."""
 _KIND = "once"
 
 
 class Retention(NamedTuple):
-    """Records under keys with the prefix are deleted once they are that many seconds old, or some time later."""
+    """Records whose keys begin with `prefix` are deleted once they are `seconds` old, or some time later."""
 
     prefix: str
     seconds: float
 
 
 class Once:
-    """A key and its settings. Two calls are the same if their `request` is; if it is None, the key alone decides."""
+    """A key and its settings. Two calls are the same if their `request` is the same; if `request` is None, the key
+    alone decides."""
 
     def __init__(
         self,
@@ -75,7 +78,8 @@ class Once:
         work: Callable[[AsyncGrant], Awaitable[Any]],
         transaction: "UserTransaction | None" = None,
     ) -> Any:
-        """Returns the recorded result; or runs `work` and records its result, in the user's `transaction` if given."""
+        """Returns the recorded result. If there is no record, runs `work` and records its result, in the user's
+        `transaction` if one is given."""
         if self._retention:
             engine.records.require_record_deletion()
         recorded = self._checked(await transaction.read(self._name)) if transaction else await self.result(engine)
@@ -94,7 +98,7 @@ class Once:
         return recorded[0]
 
     async def result(self, engine: "Engine") -> tuple[Any] | None:
-        """Returns the recorded result in a tuple; None if there is no record."""
+        """Returns the recorded result in a tuple, or None if no result is recorded."""
         record = await engine.records.read(self._name)
         return self._checked(None if record is None else record.value)
 
@@ -103,13 +107,15 @@ class Once:
         begun, done = value.get("begun", False), "result" in value
         if (begun or done) and None not in (self._request, value["request"]) and self._request != value["request"]:
             raise OnceConflict(
-                f"Another call was run under the key {self.key!r}, with other arguments: use another key.",
+                f"A call with other arguments was already run under the key {self.key!r}: use another key for this "
+                "call.",
                 key=self.key,
             )
         return (value["result"],) if done else None
 
     async def _run(self, engine: "Engine", grant: AsyncGrant, work: Callable[[AsyncGrant], Awaitable[Any]]) -> Any:
-        """Returns the result after a round trip through JSON, so that the first caller gets the same as all others."""
+        """Runs `work`, records its result, and returns the result as read back from JSON, so that the first caller gets
+        the same value as all others."""
         if self._unfinished == "raise":
             await self._record_start(engine, grant)
         try:
@@ -133,18 +139,20 @@ class Once:
         return json.loads(value)["result"]
 
     async def _record_start(self, engine: "Engine", grant: AsyncGrant) -> None:
-        """Record the start. The caller has the lease, so an earlier run that was begun and not ended is dead."""
+        """Record the start of the run. The caller has to hold the lease, so the process of an earlier run without an
+        end is dead."""
         record = await engine.records.read(self._name)
         if record is not None and json.loads(record.value).get("begun"):
             raise OnceInterrupted(
                 f"The run under the key {self.key!r} was begun, and its process ended before it could record a result: "
-                "check whether it was done, and then run it with unfinished='again', or use another key.",
+                "check if the work was done; then run it with unfinished='again', or use another key.",
                 key=self.key,
             )
         await engine.records.write(self._name, json.dumps({"request": self._request, "begun": True}), grant)
 
     async def _record_failure(self, engine: "Engine", grant: AsyncGrant) -> None:
-        """Record that the run has failed, so that it may run again. If that fails too, the run stays unfinished."""
+        """Record that the run has failed, so that another call may run it again. If this record cannot be written, the
+        run stays unfinished."""
         if self._unfinished == "raise":
             with suppress(InterlockError):
                 await engine.records.write(self._name, json.dumps({"request": self._request, "begun": False}), grant)
@@ -155,12 +163,13 @@ class Once:
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
                 f"The run under the key {self.key!r} is done, but its result cannot be recorded: {error}. "
-                "Return a value that can be written as JSON; until then it is run again each time."
+                "Let the function return a value that can be written as JSON; until then each call runs it again."
             ) from error
         if len(value) > LARGEST_RESULT:
             raise ConfigurationError(
-                f"The run under the key {self.key!r} is done, but its result has {len(value)} bytes as JSON: "
-                f"{LARGEST_RESULT} can be recorded. Return a reference to the result; until then it is run again."
+                f"The run under the key {self.key!r} is done, but its result has {len(value)} bytes as JSON, and "
+                f"at most {LARGEST_RESULT} can be recorded. Let the function return a reference to the result; until "
+                "then each call runs it again."
             )
         return value
 
@@ -170,8 +179,8 @@ def _fingerprint(request: Sequence[Any]) -> str:
         text = json.dumps(request, sort_keys=True, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            "once() needs arguments that can be written as JSON, so that a different call under the same key is "
-            f"recognised: {error}."
+            "once() needs arguments that can be written as JSON, so that it recognises a different call under the same "
+            f"key: {error}. Pass plain values instead."
         ) from error
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,14 +1,17 @@
-"""A periodic singleton: at each tick one replica runs it; if that replica dies, another one runs it.
+"""A periodic singleton: at each tick one replica runs the function; if that replica dies, another replica runs it.
 
-**Order.** When a tick is due, every replica queues for the lease. Its holder reads the recorded progress and runs what
-is due: it records that the tick was begun, runs, and records that it is finished, each only while the lease is held.
-The next in the queue finds nothing to do, or a tick that was begun and not finished: the runner died or lost the lease,
-so the tick is run again. Ticks follow the store's clock, as known from the time at which the lease was granted.
+**Order.** When a tick is due, every replica waits in the queue for the lease. The holder of the lease reads the
+recorded progress and runs the ticks that are due. For each tick it records that the tick was begun, runs the function,
+and records that the tick is finished; it can write these records only while it holds the lease. The next replica in the
+queue finds nothing to do, or a tick that was begun and not finished: then the earlier replica died or lost the lease,
+so the tick is run again. Ticks follow the store's clock; a replica knows that clock from the time at which its lease
+was granted.
 
-**A clock that is ahead for a moment.** A replica that follows it runs a tick of a time that has not come, and records
-it. When the clock is right again, no replica waits for that time. A replica that finds a recorded tick that cannot have
-come queues for the lease, and so learns the time anew; if the record is ahead of that too, it is set back to the newest
-tick that may not have been run. So a tick may be run twice, one run after the other.
+**A clock that is ahead for a moment.** A replica that follows such a clock runs a tick whose time has not come, and
+records it. When the clock is right again, no replica waits for the recorded time. A replica that finds a recorded tick
+which cannot have been due yet waits in the queue for the lease, and so learns the time again. If the record is ahead of
+that time too, the replica sets it back to the newest tick that may not have been run. So a tick may be run twice, one
+run after the other.
 
 **After a crash.** Before the first record there is nothing to clean up. Between the two records, another replica runs
 the tick again as soon as the lease has expired. After the second record there is nothing left to do.
@@ -35,10 +38,12 @@ if TYPE_CHECKING:
 log = events(__name__)
 
 _LONGEST_SLEEP = 60.0
-"""After it the clocks are read again: the event loop's clock stands still while the machine is suspended."""
+"""After so many seconds the clocks are read again, because the event loop's clock stands still while the machine is
+suspended."""
 _RETRY_AFTER = 2.0
 _CLOCK_DIFFERENCE = 10.0
-"""Seconds by which the replicas' clocks may differ: a tick that was run so much too early is not run again."""
+"""Seconds by which the replicas' clocks may differ: a tick that was run too early by no more than that is not run
+again."""
 _UNREACHABLE = (errors.ConnectionLost, errors.DatabaseUnreachable, errors.LockNotAvailable, errors.NotPrimary)
 
 
@@ -48,7 +53,7 @@ class _Progress(NamedTuple):
 
 
 class AsyncPeriodic:
-    """Runs while it is entered, or while `run` is awaited."""
+    """A function that runs at each tick, while this object is entered or while `run` is awaited."""
 
     def __init__(
         self,
@@ -59,7 +64,7 @@ class AsyncPeriodic:
         function: Callable[[AsyncGrant], Awaitable[object]],
     ) -> None:
         self.tick: datetime | None = None
-        """The tick that this process runs at the moment."""
+        """The tick that this process runs now; None between two runs."""
         self._engine = engine
         self._settings = settings
         self._key = part(settings.name, "every")
@@ -75,10 +80,11 @@ class AsyncPeriodic:
         return self._settings.name
 
     async def run(self, until: Callable[[], bool] = lambda: False, *, wait_for_database: bool = False) -> None:
-        """Run without end, or until `until` is true after a run. Waits for a database that becomes unreachable.
+        """Run the function at each tick, without end, or until `until` returns True after a run. Waits for a database
+        that becomes unreachable.
 
-        `wait_for_database`: also for one that was never reached. A block uses it: an error before the first run
-        would only be raised at the block's end.
+        With `wait_for_database` it also waits for a database that was never reached. A block uses that, because an
+        error before the first run would only be raised at the end of the block.
         """
         self._until = until
         while not until():
@@ -95,7 +101,7 @@ class AsyncPeriodic:
                 await asyncio.sleep(min(pause, _LONGEST_SLEEP))
 
     def in_background(self) -> "asyncio.Task[None]":
-        """Run in a task until it is cancelled, and start again after errors of the store or of this machine."""
+        """Run in a task until the task is cancelled. After errors of the store or of this machine, start again."""
         task = asyncio.create_task(self._run_with_restarts())
         task.add_done_callback(self._ended)
         return task
@@ -114,7 +120,7 @@ class AsyncPeriodic:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        """Cancel a current run; another replica runs that tick again."""
+        """Cancel the current run, if there is one; another replica runs that tick again."""
         task, self._task = self._task, None
         assert task is not None
         task.cancel()
@@ -123,12 +129,12 @@ class AsyncPeriodic:
             task.result()  # raises the error that ended it before
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """Log the error now: the block that would raise it may end in a week."""
+        """Log the error now: the block that will raise it may end in a week."""
         if not task.cancelled() and (error := task.exception()):
             log.error("periodic.ended", extra={"lease": self.name, "why": str(error)})
 
     async def _run_once(self) -> float:
-        """Run the ticks that are due. Returns the seconds until the next."""
+        """Run the ticks that are due. Returns the seconds until the next tick."""
         engine = self._engine()
         if self._clock_offset is not None:  # the time is known, so the lease is not needed to find nothing due
             progress = await self._progress(engine)
@@ -157,7 +163,8 @@ class AsyncPeriodic:
                 await self._run(engine, grant, done)
 
     async def _set_back(self, engine: "Engine", grant: AsyncGrant, progress: _Progress) -> _Progress:
-        """The newest tick may not have been run, so it is due. A tick that was begun is run again, as the newest."""
+        """Set the recorded progress back. The newest tick may not have been run, so it becomes due. If the recorded
+        tick was begun and not finished, the newest tick is run again in its place."""
         log.warning("periodic.clock_was_ahead", extra={"lease": self.name, "tick": as_date(progress.tick).isoformat()})
         newest = self._schedule.last(self._now())
         tick = self._schedule.before(newest) if progress.finished else newest
@@ -186,11 +193,12 @@ class AsyncPeriodic:
         await engine.records.write(self._key, json.dumps(progress._asdict()), grant)
 
     async def _set_clock(self, engine: "Engine", grant: AsyncGrant) -> None:
-        """Set the clock from the store's time of this grant. The reply came later, so no tick seems due too early."""
+        """Set the clock from the store's time of this grant. The reply came later than that time, so no tick is taken
+        as due too early."""
         own = [lease for lease in await self._settings.holders(engine) if lease.token == grant.token]
         if not own:
             raise errors.LeaseLost(
-                f"The lease {self.name!r} is not held any more: another replica may hold it.",
+                f"The lease {self.name!r} is not held any more, and another replica may hold it: stop this run.",
                 name=self.name,
                 token=grant.token,
             )
@@ -204,7 +212,8 @@ class AsyncPeriodic:
         return due(self._schedule, done, self._now(), self._missed)
 
     def _is_ahead(self, tick: float) -> bool:
-        """True if the tick cannot be due yet. A replica whose clock is a little ahead may have run the next tick."""
+        """Return True if the tick cannot be due yet. A replica whose clock is a little ahead may have run the next tick
+        already."""
         return tick > self._schedule.after(self._schedule.last(self._now() + _CLOCK_DIFFERENCE))
 
     def _until_next(self) -> float:

@@ -1,4 +1,4 @@
-"""Schedules: intervals and cron expressions, and the ticks that are due, missed ones included.
+"""Schedules: intervals and cron expressions, and the ticks that are due, including missed ticks.
 
 A tick is a moment at which a run is due. Moments are in seconds since 1970.
 """
@@ -14,33 +14,32 @@ from interlock.coordination.lease.times import Duration, seconds
 from interlock.errors import ConfigurationError
 
 Missed = Literal["skip", "once"] | int
-"""``skip``: ticks that were not begun in time are not run. ``once``: one run makes up for all missed ticks. A number:
-that many of the newest missed ticks are run.
-"""
+"""The choice for missed ticks. ``skip``: ticks that were not begun in time are not run. ``once``: one run makes up for
+all missed ticks. A number: so many of the newest missed ticks are run."""
 
 _SHORTEST = 0.1
 _MOST = 1000
 _MICRO = 1_000_000
-"""Counted in microseconds, because floating-point multiples of a tenth would drift."""
+"""Intervals are counted in microseconds, because floating-point multiples of a tenth would drift."""
 
 
 class Schedule(Protocol):
     def last(self, moment: float) -> float:
-        """Returns the newest tick that is not after that moment."""
+        """Returns the newest tick that is not after `moment`."""
 
     def before(self, tick: float) -> float:
-        """Returns the tick before that one."""
+        """Returns the tick before `tick`."""
 
     def after(self, tick: float) -> float:
-        """Returns the tick after that one."""
+        """Returns the tick after `tick`."""
 
 
 class Interval:
-    """Ticks are the multiples of the interval since 1970, so every replica has the same ticks."""
+    """A fixed interval. Its ticks are the multiples of the interval since 1970, so every replica has the same ticks."""
 
     def __init__(self, length: float) -> None:
         if not _SHORTEST <= length < math.inf:
-            raise ConfigurationError(f"Every {length:g} s cannot work: use {_SHORTEST:g} s or more.")
+            raise ConfigurationError(f"An interval of {length:g} s cannot work: use {_SHORTEST:g} s or more.")
         self._length = round(length * _MICRO)
 
     def last(self, moment: float) -> float:
@@ -54,23 +53,26 @@ class Interval:
 
 
 class Cron:
-    """A cron expression, by the clocks of a time zone."""
+    """A cron expression, by the local time of a time zone."""
 
     def __init__(self, expression: str, timezone: str | None) -> None:
         try:
             from cronsim import CronSim, CronSimError
         except ImportError as error:
             raise ConfigurationError(
-                "Cron expressions need one more package: pip install 'interlock[cron]'; or use an interval, as in '5m'."
+                "Cron expressions need one more package: run pip install 'interlock[cron]', or use an interval such "
+                "as '5m'."
             ) from error
         try:
             CronSim(expression, datetime.now(UTC))
             self._zone = UTC if timezone is None else ZoneInfo(timezone)
         except CronSimError as error:
-            raise ConfigurationError(f"{expression!r} is not a cron expression: {error}.") from error
+            raise ConfigurationError(
+                f"{expression!r} is not a valid cron expression: {error}. Correct it, for example to '*/5 * * * *'."
+            ) from error
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise ConfigurationError(
-                f"There is no time zone {timezone!r} on this machine: correct the name, or pip install tzdata."
+                f"This machine does not know the time zone {timezone!r}: correct the name, or run pip install tzdata."
             ) from error
         self._expression = expression
         self._walk = CronSim
@@ -89,16 +91,17 @@ class Cron:
 
 
 def schedule(when: str | Duration, timezone: str | None = None) -> Schedule:
-    """``"5m"``, ``timedelta(minutes=5)``, ``300``, or a cron expression: ``"*/5 * * * *"``."""
+    """Makes a schedule from ``"5m"``, ``timedelta(minutes=5)``, ``300``, or a cron expression such as ``"*/5 * * *
+    *"``."""
     if isinstance(when, str) and len(when.split()) >= 5:
         return Cron(when, timezone)
     if timezone is not None:
-        raise ConfigurationError("A time zone is for cron expressions: leave it out.")
+        raise ConfigurationError("An interval has no time zone: leave the time zone out, or use a cron expression.")
     return Interval(interval(when))
 
 
 def interval(given: str | Duration) -> float:
-    """In seconds."""
+    """Returns the interval in seconds."""
     if not isinstance(given, str):
         return seconds(given)
     length = duration_of(given)
@@ -118,7 +121,7 @@ def checked_missed(missed: Missed) -> Missed:
 
 
 def due(schedule: Schedule, done: float, now: float, missed: Missed) -> list[float]:
-    """Returns the ticks to run now, in order; `done` is the last tick that was run."""
+    """Returns the ticks to run now, oldest first; `done` is the last tick that was run."""
     newest = schedule.last(now)
     if newest <= done:
         return []

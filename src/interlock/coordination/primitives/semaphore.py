@@ -1,19 +1,20 @@
 """A lease with several slots: a semaphore. Each slot is a lease. The lease with the name itself is the admission lease.
 
-**Order.** A caller first checks the admission lease. If it is held or waited for, the caller queues for it, so no
-caller is served before another that had arrived before its check. Otherwise the caller may take a free slot, in one
-statement; if it finds none, it queues for the admission lease too. The holder of the admission lease takes a free slot,
-or else waits in the queues of all slots at once. It keeps the first slot that it gets, releases any other that came at
-the same moment, and releases the admission lease to the next caller. Where waiters cannot be notified (DynamoDB, a
-pooler), the admission lease is not checked: its waiters poll, and would keep free slots from other callers between two
-polls.
+**Order.** A caller first checks the admission lease. If that lease is held or has waiters, the caller waits in its
+queue, so no caller overtakes another that had arrived before the check. Otherwise the caller may take a free slot, in
+one statement; if it finds no free slot, it waits in the queue of the admission lease too. The holder of the admission
+lease takes a free slot, or else waits in the queues of all slots at once. It keeps the first slot that it gets,
+releases any other slot that came at the same moment, and releases the admission lease to the next caller. Where the
+store cannot notify waiters (DynamoDB, a pooler), callers do not check the admission lease: its waiters poll, and
+between two polls they would keep free slots from other callers.
 
 **After a crash.** A dead holder's slot is taken until its ttl is over. A caller that dies while it holds the admission
-lease leaves queue entries, which are recognised as dead, and the admission lease, which the others wait for until its
-short ttl is over. Losing the admission lease does no harm: the next holder is behind the former one in every slot's
-queue.
+lease leaves queue entries and the admission lease. The store recognises the queue entries as dead; the other callers
+wait for the admission lease until its short ttl is over. The loss of the admission lease does no harm: the next holder
+is behind the former holder in every slot's queue.
 
-Replicas with different numbers of slots, as between two releases, together hold no more than the greatest number.
+Replicas may have different numbers of slots, as between two releases: together they hold no more than the greatest
+number.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,7 @@ G = TypeVar("G", bound=AsyncGrant)
 
 
 class SlotSettings(AdmissionSettings):
-    """The settings of a lease with slots, and the way it is acquired."""
+    """The settings of a lease with slots, and the code that acquires a slot."""
 
     __slots__ = ()
 
@@ -48,7 +49,7 @@ class SlotSettings(AdmissionSettings):
         super().__init__(name, "slot", slots, "slots", ttl, renew_every, request_timeout, metadata)
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
-        """Returns a free slot, or None if there is none or if other callers wait."""
+        """Returns a grant of a free slot. Returns None if no slot is free or if other callers wait."""
         if await engine.records.is_contended(self.name):
             return None
         return await self._try_slots(engine, owner, kind)

@@ -1,20 +1,20 @@
-"""A lease that several readers may hold at once, or one writer.
+"""A lease that several readers may hold at once, or one writer alone.
 
-**Order.** Readers and writers acquire the admission lease, the lease with the name itself, in order of arrival. A
-reader then acquires a slot and releases the admission lease. It counts as admitted only if it still held the admission
-lease when it got the slot. A writer keeps the admission lease and acquires every slot once: after that no reader is
-left, none of their guarded transactions is open, and no reader can be admitted. So neither readers nor writers starve,
-and the writer's guard is that of the admission lease.
+**Order.** Readers and writers acquire the admission lease, which is the lease with the name itself, in order of
+arrival. A reader then acquires a slot and releases the admission lease. The reader counts as admitted only if it still
+held the admission lease when it got the slot. A writer keeps the admission lease and acquires every slot once. After
+that no reader is left, no guarded transaction of a reader is open, and no reader can be admitted. So neither readers
+nor writers starve, and the writer's guard is the guard of the admission lease.
 
 **Replicas with different numbers of slots**, as between two releases. A record beside the admission lease is never
-below the number of slots of a reader that may be admitted: a replica with a greater number writes it before it takes a
-slot, and a writer waits for as many slots as the record says. Once it has had them all, no reader is left, and it
-writes its own number if that is smaller. Only the holder of the admission lease writes the record, which the same
-statement decides. So for a reader that still holds the admission lease when it gets its slot, the record has not
-changed since.
+below the number of slots of a reader that may be admitted: a replica with a greater number writes its number before it
+takes a slot, and a writer waits for as many slots as the record says. Once the writer has had all of them, no reader is
+left, and the writer records its own number if that is smaller. Only the holder of the admission lease can write the
+record; the statement that writes also checks the lease. So for a reader that still holds the admission lease when it
+gets its slot, the record has not changed since.
 
-**After a crash.** A dead reader's slot is taken until its ttl is over, and the admission lease for a short time more. A
-dead writer holds the admission lease until its ttl is over.
+**After a crash.** A dead reader's slot is taken until its ttl is over, and the admission lease is taken for a short
+time more. A dead writer holds the admission lease until its ttl is over.
 """
 
 import asyncio
@@ -38,11 +38,12 @@ G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
 
 _ADMISSION_TIMEOUT = 0.25
-"""`try_acquire` waits for so long: a reader that is being admitted holds the admission lease only for a moment."""
+"""`try_acquire` waits for so many seconds: a reader that is being admitted holds the admission lease only for a moment.
+"""
 
 
 class SharedSettings(AdmissionSettings):
-    """The common part of the settings of readers and writers."""
+    """The common part of the settings of readers and the settings of writers."""
 
     __slots__ = ()
 
@@ -68,10 +69,10 @@ class SharedSettings(AdmissionSettings):
             )
 
     async def _recorded_slots(self, engine: "Engine") -> int:
-        """Returns the recorded number of slots. The caller holds the admission lease."""
+        """Returns the recorded number of slots. The caller has to hold the admission lease."""
         try:
             record = await engine.records.read(self._record)
-        except NotSupported:  # there are no transactions: replicas have to agree on the number, so it is this one
+        except NotSupported:  # the store has no transactions: replicas have to agree on the number, so this is it
             return len(self.names)
         return 0 if record is None else int(json.loads(record.value))
 
@@ -120,7 +121,8 @@ class ReadSettings(SharedSettings):
                 engine.drop(admission)
 
     async def _raise_recorded_slots(self, engine: "Engine", admission: AsyncGrant) -> None:
-        """Make writers with a smaller number of slots wait for all of this replica's."""
+        """Raise the recorded number, so that writers with a smaller number of slots wait for all slots of this
+        replica."""
         if await self._recorded_slots(engine) < len(self.names):
             await self._record_slots(engine, admission)
 
@@ -170,16 +172,17 @@ class WriteSettings(SharedSettings):
         await self._lower_recorded_slots(engine, admission, recorded)
 
     def _slots(self, recorded: int) -> Sequence[str]:
-        """This replica's slots, and further ones that the record counts."""
+        """Return this replica's slots, and the further slots that the record counts."""
         return [*self.names, *(self._slot(number) for number in range(len(self.names), recorded))]
 
     async def _lower_recorded_slots(self, engine: "Engine", admission: AsyncGrant, recorded: int) -> None:
-        """Lower the recorded number. No reader is left, so writers need not wait for slots beyond this replica's."""
+        """Lower the recorded number. No reader is left, so writers need not wait for more slots than this replica
+        has."""
         if recorded > len(self.names):
             await self._record_slots(engine, admission)
 
     async def _wait_for_slot(self, engine: "Engine", name: str) -> None:
-        """Acquire the slot once and drop it: no earlier holder can act under it any more."""
+        """Acquire the slot once and drop it: after that no earlier holder can act under the slot."""
         engine.drop(await engine.acquire(name, self.admission_timing, None, object(), None, AsyncGrant))
 
     async def _is_free(self, engine: "Engine", name: str) -> bool:
@@ -189,7 +192,8 @@ class WriteSettings(SharedSettings):
         return grant is not None
 
     async def _run_all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run all at once, in one statement. After a failure or a cancellation, none goes on."""
+        """Run all coroutines at once, so that their requests share a statement. After a failure or a cancellation, all
+        are cancelled."""
         tasks = [asyncio.create_task(one) for one in work]
         try:
             return await asyncio.gather(*tasks)
@@ -199,7 +203,8 @@ class WriteSettings(SharedSettings):
 
 
 class AsyncShared:
-    """``async with catalog.read(): …`` and ``async with catalog.write(): …``. Both are ordinary leases."""
+    """``async with catalog.read(): …`` and ``async with catalog.write(): …``; `read` and `write` return ordinary
+    leases."""
 
     def __init__(self, engine: "Callable[[], Engine]", reading: ReadSettings, writing: WriteSettings) -> None:
         self._engine = engine
@@ -211,9 +216,9 @@ class AsyncShared:
         return self._writing.name
 
     def read(self) -> AsyncLease:
-        """A lease that as many readers hold at once as there are slots."""
+        """Return a lease that as many readers may hold at once as there are slots."""
         return AsyncLease(self._engine, self._reading)
 
     def write(self) -> AsyncLease:
-        """A lease with one holder, without readers."""
+        """Return a lease that one writer holds alone, without readers."""
         return AsyncLease(self._engine, self._writing)

@@ -1,4 +1,4 @@
-"""Records that are read and written on a user's connection, in the transaction that is open there."""
+"""Reads and writes records on a user's connection, as part of the transaction that is open on it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,13 +20,15 @@ _WRITE = """
 _OLD_SNAPSHOTS = ("repeatable read", "serializable")
 
 RunSteps = Callable[[Steps[Any]], Awaitable[Any]]
-"""Runs statements on the user's connection, in the thread that the connection belongs to."""
+"""A function that runs statements on the user's connection, in the thread that the connection belongs to."""
 
 
 def translate_error(code: str | None) -> InterlockError | None:
-    """Translate an SQLSTATE that means a wrong database or a missing privilege; None for any other."""
+    """Translate an SQLSTATE that means a wrong database or a missing privilege; return None for any other SQLSTATE."""
     if code in ("42883", "3F000"):
-        return unfit("Its database has no records of Interlock: pass a connection to the one that keeps the leases")
+        return unfit(
+            "Its database has no records of Interlock: pass a connection to the database that keeps the leases"
+        )
     if code == "42501":
         return PermissionMissing(
             "The connection's role may not record operations: run `interlock schema grant ROLE --for leases`."
@@ -40,19 +42,20 @@ class UserTransaction:
     def __init__(self, run_steps: RunSteps, schema: str) -> None:
         if not schema:
             raise ConfigurationError(
-                "connection= needs leases that are kept in PostgreSQL: this database is of another kind."
+                "connection= works only with leases in PostgreSQL, and these leases are in another kind of database: "
+                "leave connection= out."
             )
         self._run_steps = run_steps
         self._schema = schema
 
     async def read(self, key: str) -> str | None:
-        """Returns the record as the transaction sees it, with the transaction's own writes."""
+        """Returns the record as the transaction sees it, which includes the transaction's own writes."""
         value: str | None = await self._run_steps(self._read_steps(key))
         return value
 
     async def write(self, key: str, value: str, grant: AsyncGrant) -> bool:
-        """Write the record. Returns False if the grant is not current. Until the transaction ends, no other process can
-        acquire the lease."""
+        """Write the record. Returns False if the grant is not current. No other process can acquire the lease until the
+        transaction ends."""
         written: bool = await self._run_steps(self._write_steps(key, value, grant))
         return written
 
@@ -60,7 +63,8 @@ class UserTransaction:
         [[isolation, value]] = yield in_schema(_READ, self._schema), [key]
         if isolation in _OLD_SNAPSHOTS:
             raise unfit(
-                f"Its transaction is at {isolation.upper()}, and would not see a lease acquired after it began: "
+                f"Its transaction is at {isolation.upper()}, and would not see a lease acquired after the transaction "
+                "began: "
                 "use READ COMMITTED"
             )
         return None if value is None else str(value)
