@@ -1,11 +1,12 @@
-"""Cancels the work under a lock when the lock is lost, and keeps cancellations that others requested."""
+"""Cancels the work under a lock when the lock is lost, and keeps the cancellations that other code requested."""
 
 import asyncio
 from contextlib import suppress
 
 
 class Body:
-    """The task that works under the lock. It may be cancelled by this object, when the lock is lost, or by others."""
+    """The task that works under the lock. This object cancels the task when the lock is lost; other code may cancel it
+    too."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -21,7 +22,7 @@ class Body:
             self._task.cancel(why)
 
     async def end(self, error: BaseException | None) -> bool:
-        """Take back this object's cancellation. Returns True if the body was cancelled by others too."""
+        """Take back this object's cancellation. Returns True if other code cancelled the task too."""
         self._ended = True
         if not self._cancelled:
             return False

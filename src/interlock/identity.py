@@ -15,8 +15,9 @@ def _chosen_by(pid: int) -> str:
 
 
 def replica_id() -> str:
-    """This process's name among the replicas: ``POD_NAME`` where that is set, else host, pid and a random part.
+    """Return this process's name among the replicas: ``POD_NAME`` if it is set, else the host's name, the pid and a
+    random part.
 
-    It stays the same for the life of the process. Without ``POD_NAME`` a forked child is another replica.
+    The name stays the same for the life of the process. Without ``POD_NAME`` a forked child is another replica.
     """
     return _chosen_by(os.getpid())

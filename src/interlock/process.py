@@ -1,6 +1,6 @@
-"""The id of this process, without a system call each time: only a fork changes it.
+"""The id of this process, without a system call for each read: only a fork changes the id.
 
-Objects made before a fork belong to the parent; each step of a lease checks for that.
+Objects made before a fork belong to the parent process; each operation on a lease checks for that.
 """
 
 import operator
@@ -11,8 +11,8 @@ from typing import Any
 
 
 def recreated_in_children(module: dict[str, Any], name: str, make: Callable[[], object]) -> None:
-    """Set a module's variable to `make()` in each forked child. Only C functions run for that: an interrupt would end a
-    hook that is written in Python, or come before its first line, and the fork would go on."""
+    """Set a module's variable to `make()` in each forked child. Only C functions run for this: an interrupt could end a
+    hook written in Python, or come before its first line, and the fork would still go on."""
     os.register_at_fork(after_in_child=map(partial(operator.setitem, module, name), iter(make, None)).__next__)
 
 

@@ -1,8 +1,8 @@
-"""The one bridge between callers without an event loop and the asynchronous implementation.
+"""The bridge between callers without an event loop and the asynchronous implementation.
 
-A `LoopThread` runs an event loop in a thread of its own: renewals go on there while the caller computes. A callback of
-the implementation (a check, a step's effect) runs in the *caller's* thread, because users' objects are often bound to
-it: connections of Django and SQLite, and anything in a thread-local.
+A `LoopThread` runs an event loop in a thread of its own: renewals continue on it while the caller computes. A callback
+of the implementation (a check, a step's effect) runs in the *caller's* thread, because users' objects are often bound
+to that thread: connections of Django and SQLite, and anything in a thread-local.
 """
 
 from interlock.bridge.calls import Request, completed

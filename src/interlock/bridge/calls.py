@@ -17,17 +17,18 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _SIGNAL_CHECK_EVERY = 1.0
-"""Seconds. A signal that came just before a thread began to wait, or to another thread, does not wake it."""
+"""The seconds after which a waiting thread wakes up to handle signals. A signal that came just before the wait, or to
+another thread, does not wake it."""
 
-CLOSED = "This is closed, or was opened by the process that forked this one: open it again."
+CLOSED = "This object is closed, or the process that forked this one opened it: open it again in this process."
 ENDING = "The interpreter is ending, and its loop thread has stopped: close this object before that."
 
 
 class Call(Generic[T]):
-    """A piece of work on the loop that a thread waits for. `jobs` are for the calling thread; a None there means that
-    the call has ended.
+    """A piece of work on the loop that a thread waits for. `jobs` has the jobs for the calling thread; a None in it
+    means that the call has ended.
 
-    `ended` means the same, and stays: the caller may be interrupted just when it has taken that None.
+    `ended` means the same, and stays True: an interrupt may hit the caller just when it has taken that None.
     """
 
     def __init__(self, thread: "LoopThread") -> None:
@@ -39,7 +40,7 @@ class Call(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def start(self) -> None:
-        """Called on the loop. Errors are raised in the caller."""
+        """Start the call. It has to be called on the loop. Errors are raised in the caller."""
         raise NotImplementedError
 
     def cancel(self) -> None:
@@ -50,7 +51,8 @@ class Call(Generic[T]):
             self._end()
 
     def next_job(self) -> CallerJob[Any] | None:
-        """Called by the waiting thread. Python handles a signal when that thread runs, so it wakes up now and then."""
+        """Return the next job, or None once the call has ended. The waiting thread calls it. Python handles a signal
+        only while that thread runs, so the thread wakes up now and then."""
         while True:
             try:
                 return self.jobs.get(timeout=_SIGNAL_CHECK_EVERY)
@@ -66,7 +68,7 @@ class Call(Generic[T]):
         return self._task.result()
 
     def _refuse(self) -> None:
-        """Called if the call will never be started."""
+        """Clean up a call that will never be started."""
 
     def _go_on(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._task = self._thread.loop.create_task(coroutine, context=self._context)
@@ -91,7 +93,8 @@ class CoroutineCall(Call[T]):
 
 
 class RequestCall(Call[T]):
-    """A request that is mostly complete with its response: a task would cost more than the request itself."""
+    """A request that mostly needs nothing after its response, so it runs without a task: a task would cost more than
+    the request itself."""
 
     def __init__(self, thread: "LoopThread", request: "Request[T]") -> None:
         super().__init__(thread)
@@ -144,11 +147,12 @@ class RequestCall(Call[T]):
 
 
 class Request(Protocol[T_co]):
-    """All methods run on the loop. `send` returns a future, and `receive` is called once that is done: it returns the
-    result, or a coroutine that continues to the result.
+    """A request of a thread. All its methods run on the loop. `send` returns a future, and `receive` is called once
+    that future is done. `receive` returns the result, or a coroutine that continues to the result.
 
-    If the caller is interrupted, the future is cancelled, and `receive` is called as well; or the coroutine is
-    cancelled, perhaps before its first step, so that none of its code runs: then `give_up` is called.
+    If the caller is interrupted before the response, the future is cancelled, and `receive` is called as well. If the
+    caller is interrupted after that, the coroutine is cancelled, perhaps before its first step, so that none of its
+    code runs; then `give_up` is called.
     """
 
     def send(self) -> "asyncio.Future[Any]": ...
@@ -156,7 +160,7 @@ class Request(Protocol[T_co]):
     def receive(self) -> "T_co | Coroutine[Any, Any, T_co]": ...
 
     def give_up(self) -> None:
-        """Clean up. By default there is nothing to do."""
+        """Clean up after a cancelled coroutine. By default there is nothing to clean up."""
         return
 
 

@@ -1,4 +1,5 @@
-"""Functions that run in the caller's own thread, which waits meanwhile: users' objects are often bound to it."""
+"""Functions that run in the caller's own thread while it waits, because users' objects are often bound to that
+thread."""
 
 import asyncio
 import contextvars
@@ -12,7 +13,8 @@ T = TypeVar("T")
 
 
 class CallerJob(Generic[T]):
-    """A function for the caller's thread. It is taken from the queue once, and then run or refused."""
+    """A function to run in the caller's thread. The thread takes it from the queue once, and then runs or refuses
+    it."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self.function = function
@@ -30,7 +32,7 @@ class CallerJob(Generic[T]):
         self.done.cancel()
 
     def abandon(self) -> None:
-        """The thread was interrupted while it ran the function, and will not finish it."""
+        """End the job of a thread that was interrupted while it ran the function, and will not finish it."""
         if not self.done.done():
             self.done.set_exception(asyncio.CancelledError())
 
@@ -40,16 +42,16 @@ caller: contextvars.ContextVar[Jobs] = contextvars.ContextVar("caller")
 
 
 class RunBlocking(Protocol):
-    """Runs a function that may block, without blocking the event loop."""
+    """Runs a function that may block, and does not block the event loop meanwhile."""
 
     def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 async def in_thread(function: Callable[[], T], /) -> T:
-    """`RunBlocking` for callers on an event loop.
+    """A `RunBlocking` for callers on an event loop: the function runs in another thread.
 
-    A thread cannot be stopped. A caller that is cancelled meanwhile waits until the function has ended, so that no lock
-    is released under it.
+    A thread cannot be stopped. If the caller is cancelled meanwhile, it waits until the function has ended, so that no
+    lock is released while the function still runs.
     """
     job = CallerJob(function)
     thread = asyncio.ensure_future(asyncio.to_thread(job.run))
@@ -66,7 +68,8 @@ async def in_thread(function: Callable[[], T], /) -> T:
 
 
 async def in_caller(function: Callable[[], T], /) -> T:
-    """`RunBlocking` for coroutines under `LoopThread.run`: the function runs in the thread that waits there."""
+    """A `RunBlocking` for coroutines under `LoopThread.run`: the function runs in the thread that waits for the
+    coroutine."""
     job = CallerJob(function)
     caller.get().put(job)
     return await asyncio.wrap_future(job.done)

@@ -1,4 +1,5 @@
-"""An event loop in a thread of its own, for threads without one: renewals go on there while those threads compute."""
+"""An event loop in a thread of its own, for threads without a loop: renewals continue on it while those threads
+compute."""
 
 import asyncio
 import collections
@@ -40,7 +41,8 @@ class LoopThread:
             raise
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait in the calling thread for the coroutine. An interrupt of that thread cancels the coroutine."""
+        """Run the coroutine on the loop, and wait for it in the calling thread. An interrupt of that thread cancels the
+        coroutine."""
         try:
             self.check_caller()
         except ConfigurationError:
@@ -49,12 +51,14 @@ class LoopThread:
         return self._wait(CoroutineCall(self, coroutine))
 
     def send(self, request: Request[T]) -> T:
-        """Wait in the calling thread for a request, at half the cost of a coroutine."""
+        """Send a request on the loop, and wait for its result in the calling thread. It costs half as much as a
+        coroutine."""
         self.check_caller()
         return self._wait(RequestCall(self, request))
 
     def post(self, function: Callable[[], object]) -> None:
-        """Call the function on the loop, before later calls of this thread start. Dropped if the loop ends before."""
+        """Call the function on the loop, before later calls of this thread start. If the loop ends first, the function
+        is not called."""
         try:
             self._posted.append(function)
             self._wake()
@@ -97,23 +101,23 @@ class LoopThread:
         return self
 
     def check_caller(self) -> None:
-        """Raise unless this thread may call the loop."""
+        """Raise an error unless this thread may call the loop."""
         if process.pid != self._pid or self._closing:
             raise ConfigurationError(CLOSED)
         self.check_waiting()
 
     def check_waiting(self) -> None:
-        """Raise if a wait for the loop would never end, as in the loop's own thread."""
+        """Raise an error if a wait for the loop would never end, as in the loop's own thread."""
         if sys.is_finalizing():
             raise ConfigurationError(ENDING)
         if threading.current_thread() is self._thread:
             raise ConfigurationError(
-                "A callback cannot wait for the thread that it runs in: let it set a flag or an event, "
-                "and do this in another thread."
+                "A callback cannot wait for the thread that it runs in: let the callback set a flag or an event, "
+                "and make this call in another thread."
             )
 
     def start_all(self) -> None:
-        """Called on the loop: start all calls that came since the last time."""
+        """Start all calls that came since the last time. It has to be called on the loop."""
         self._called = False  # first: a call that arrives from here on is started below, or wakes the loop again
         while self._arriving and not self._closing:
             self._do_posted()  # a thread may have posted something before it called
@@ -127,7 +131,8 @@ class LoopThread:
             self._refuse_all()
 
     def _wake(self) -> None:
-        """Threads that call at the same time wake the loop once: waking costs more than the call itself."""
+        """Wake the loop. Threads that call at the same time wake it only once, because waking costs more than the call
+        itself."""
         if not self._called:
             self._called = True
             self._call_soon(self.start_all)
@@ -145,16 +150,18 @@ class LoopThread:
                 raise
 
     def _refuse_all(self) -> None:
-        """Cancel the calls that came too late. Two threads may do it at once."""
+        """Cancel the calls that came after the end of the loop. Two threads may do it at once."""
         with suppress(IndexError):
             while True:
                 self._arriving.popleft().cancel()
 
     def close(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
-        """End everything that runs on the loop, then the loop. In a forked child there is neither.
+        """End everything that runs on the loop, then end the loop. Does nothing in a forked child, which has no loop
+        thread.
 
-        `last` is run before that, when no more calls are accepted: a call between it and the end would start something
-        that is never ended. The loop's thread does all of that by itself, so an interrupt here leaves nothing behind.
+        `last` runs before that end, when the loop accepts no more calls: a call after `last` could start something that
+        is never ended. The loop's thread does all of this by itself, so an interrupt of the calling thread leaves
+        nothing behind.
         """
         if process.pid != self._pid or self._closing or sys.is_finalizing():
             return
@@ -170,7 +177,7 @@ class LoopThread:
             raise self._error
 
     def _stop(self) -> None:
-        """Stop the loop once: `run_until_complete` must not be stopped."""
+        """Stop the loop, but only once: a second stop would hit `run_until_complete`."""
         if not self._stopped:
             self._stopped = True
             self.loop.stop()
@@ -224,10 +231,11 @@ _open: dict[asyncio.AbstractEventLoop, LoopThread] = {}
 
 
 async def in_caller_until_done(function: Callable[[], T], /) -> T:
-    """As `in_caller`, and a coroutine that is cancelled meanwhile waits until the function has ended, so that no lock
-    is released under it.
+    """Like `in_caller`, but a coroutine that is cancelled meanwhile waits until the function has ended, so that no lock
+    is released while the function still runs.
 
-    Closing the loop releases all locks, and does not wait for the function: the function itself may close the loop.
+    Closing the loop releases all locks, and does not wait for the function, because the function itself may close the
+    loop.
     """
     job = CallerJob(function)
     caller.get().put(job)

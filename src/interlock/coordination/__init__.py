@@ -1,1 +1,1 @@
-"""Leases and session locks, and the root object that everything borrows its connections from."""
+"""Leases and session locks, and the root object, which lends them its connections."""

@@ -1,4 +1,4 @@
-"""The events of a lease's life: one small class for each.
+"""The events in the life of a lease: one small class for each event.
 
 ::
 
@@ -11,9 +11,9 @@
 
     locks = AsyncInterlock(on_event=on_event)
 
-`holder` is the replica that holds the lease, `waiter` the one that wants it; `token` is the fencing token of the grant
-that the event is about, or that blocks the waiter. Times are seconds. Kinds and fields may be added, so a hook ignores
-those that it does not know.
+`holder` is the replica that holds the lease, and `waiter` is the replica that wants it. `token` is the fencing token of
+the grant that the event is about, or of the grant that blocks the waiter. Times are seconds. Later releases may add
+kinds and fields, so a hook should ignore those that it does not know.
 """
 
 from dataclasses import dataclass, fields
@@ -25,12 +25,14 @@ from interlock.coordination.lease.reasons import Reason as Reason
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`kind` is a constant of the class; ``lease.`` and the kind is the event's name in the log."""
+    """The base class of all events. `kind` is a constant of the class; the event's name in the log is ``lease.``
+    followed by the kind."""
 
     kind: ClassVar[str]
 
     def facts(self) -> dict[str, Any]:
-        """Return the known fields, for a log line. There `name` is the logger's, so the lease's is called `lease`."""
+        """Return the fields that are not None, for a log line. In a log line `name` means the logger, so the lease's
+        name is called `lease`."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {_LOGGED_AS.get(name, name): _short(value) for name, value in found.items() if value is not None}
 
@@ -44,7 +46,8 @@ def _short(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Acquired(Event):
-    """`waited` counts from the call to the grant, over `attempts` statements that asked for it."""
+    """The lease was acquired. `waited` is the time from the call to the grant; `attempts` is the number of requests in
+    that time."""
 
     kind: ClassVar[str] = "acquired"
     name: str
@@ -56,7 +59,8 @@ class Acquired(Event):
 
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
-    """The lease is taken, and this replica waits in the queue. Sent again during the wait, with a greater `waited`."""
+    """The lease is taken, and this replica waits in the queue. The event is sent again during the wait, with a greater
+    `waited`."""
 
     kind: ClassVar[str] = "waiting"
     name: str
@@ -89,7 +93,7 @@ class Released(Event):
 
 @dataclass(frozen=True, slots=True)
 class HandedOver(Event):
-    """The lease was given to the next waiter before its time was over."""
+    """The lease was handed over to the next waiter before its ttl was over."""
 
     kind: ClassVar[str] = "handed_over"
     name: str
@@ -100,7 +104,8 @@ class HandedOver(Event):
 
 @dataclass(frozen=True, slots=True)
 class Lost(Event):
-    """With `why` ``broken``: `broken_by` says which operator broke the lease, and `reason` why, if one was given."""
+    """A held lease was lost. If `why` is ``broken``, `broken_by` is the operator that broke the lease, and `reason` is
+    the operator's reason, if one was given."""
 
     kind: ClassVar[str] = "lost"
     name: str
@@ -114,7 +119,7 @@ class Lost(Event):
 
 @dataclass(frozen=True, slots=True)
 class Renewed(Event):
-    """One statement renewed all leases that were due, `leases` of them."""
+    """One statement renewed all leases that were due; `leases` is their number."""
 
     kind: ClassVar[str] = "renewed"
     holder: str

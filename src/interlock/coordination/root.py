@@ -1,4 +1,4 @@
-"""The root object: it knows the database and owns the connections; leases and other primitives are made from it."""
+"""The root object: it knows the database and owns the connections, and makes the leases and other primitives."""
 
 import asyncio
 import inspect
@@ -48,7 +48,7 @@ _REQUEST_TIMEOUT = 5.0
 
 
 class RootOptions(TypedDict, total=False):
-    """The options of a root object beside the URL; see `AsyncInterlock`."""
+    """The options of a root object apart from the URL; see `AsyncInterlock`."""
 
     password: "Password | None"
     schema: str | None
@@ -60,15 +60,17 @@ class RootOptions(TypedDict, total=False):
 
 
 class AsyncInterlock:
-    """Made at import, opened later: it opens no connection before its first use, so it may be forked.
+    """The root object for asyncio. It opens no connection before its first use, so it may be made at import and forked.
 
-    ``async with locks:`` checks the database at once, and closes everything at the end. Without it, the first use opens
-    the connections, and `close` closes them. It may be used on several event loops: each has its own connections.
+    ``async with locks:`` checks the database at once, and closes everything at the end of the block. Without it, the
+    first use opens the connections, and `close` closes them. One object may be used on several event loops: each loop
+    has its own connections.
 
     `url` defaults to ``INTERLOCK_DATABASE_URL``, else to the database of the `interlock up` that runs on this machine.
-    `password` is called for each connection. `pooler` names the pooler in front of the database, if it cannot be
-    detected. `on_event` is called with each event. Connections that are unused for `idle_after` seconds are closed.
-    `request_timeout` limits each statement; the times of all leases are then checked against it.
+    `password` is a function that is called for each connection. `pooler` says if there is a pooler in front of the
+    database, for a pooler that Interlock cannot detect. `on_event` is called with each event. Connections that are
+    unused for `idle_after` seconds are closed. `request_timeout` limits each statement; if it is given, the times of
+    all leases are checked against it.
     """
 
     def __init__(
@@ -88,15 +90,20 @@ class AsyncInterlock:
         if pooler not in ("detect", "transaction", "none"):
             raise ConfigurationError(f"pooler={pooler!r}: use 'detect', 'transaction' or 'none'.")
         if not seconds(idle_after) > 0:
-            raise ConfigurationError(f"idle_after={idle_after!r}: it has to be a number of seconds above 0.")
+            raise ConfigurationError(f"idle_after={idle_after!r} cannot work: use a number of seconds above 0.")
         if request_timeout is not None and not 0 < seconds(request_timeout) < math.inf:
-            raise ConfigurationError(f"request_timeout={request_timeout!r}: it has to be a number of seconds above 0.")
+            raise ConfigurationError(
+                f"request_timeout={request_timeout!r} cannot work: use a number of seconds above 0."
+            )
         if password is not None and not callable(password):
             raise ConfigurationError(
-                "password has to be a function that returns it; put a fixed password into the URL."
+                "password= takes a function that returns the password: give a function, or put a fixed password into "
+                "the URL."
             )
         if replica is not None and not (isinstance(replica, str) and replica and replica.isprintable()):
-            raise ConfigurationError(f"replica={replica!r}: give some text without control characters.")
+            raise ConfigurationError(
+                f"replica={replica!r} cannot be the name of a replica: give text without control characters."
+            )
         self._schema = schema
         self._replica = replica
         self._idle_after = seconds(idle_after)
@@ -129,9 +136,10 @@ class AsyncInterlock:
         slots: int | None = None,
         confirm_release: bool = True,
     ) -> AsyncLease:
-        """A lease by that name. `metadata` is shown with its holder. With `slots`, that many may hold it together.
+        """Return the lease with that name. `metadata` is shown with its holder. With `slots`, so many holders may hold
+        the lease at the same time.
 
-        Without `confirm_release`, the end of a block releases the lease and does not wait for the database's answer.
+        Without `confirm_release`, the end of a block sends the release and does not wait for the database's answer.
         """
         return AsyncLease(self.engine, self.lease_settings(name, ttl, renew_every, metadata, slots, confirm_release))
 
@@ -150,15 +158,15 @@ class AsyncInterlock:
             )
         if not confirm_release:
             raise ConfigurationError(
-                "confirm_release=False is for a lease without slots: each slot is another lease, "
-                "and the next request may ask for any of them."
+                "confirm_release=False does not work with slots, because each slot is a lease of its own, and the next "
+                "request may ask for another slot: leave confirm_release or slots out."
             )
         from interlock.coordination.primitives.semaphore import SlotSettings
 
         return SlotSettings(name, slots, ttl, renew_every, self._request_timeout, metadata)
 
     def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "AsyncLeases":
-        """Several leases that are held together, or not at all; without deadlock, in any order of the names."""
+        """Return several leases that are held together or not at all. No order of the names can cause a deadlock."""
         from interlock.coordination.lease.several import AsyncLeases
 
         return AsyncLeases(self.engine, self.leases_settings(names, ttl, metadata))
@@ -178,7 +186,7 @@ class AsyncInterlock:
         ttl: Duration = 30.0,
         metadata: Mapping[str, Any] | None = None,
     ) -> "AsyncShared":
-        """A lease that up to `readers` readers hold together, or one writer alone."""
+        """Return a lease that up to `readers` readers hold at the same time, or one writer alone."""
         from interlock.coordination.primitives.shared import AsyncShared
 
         return AsyncShared(self.engine, *self.shared_settings(name, readers, ttl, metadata))
@@ -199,13 +207,13 @@ class AsyncInterlock:
         metadata: Mapping[str, Any] | None = None,
         ttl: Duration = 10.0,
     ) -> "AsyncMembership":
-        """Be a member of a group: ``async with locks.join("workers", metadata={"zone": "a"}): …``"""
+        """Return a membership of a group: ``async with locks.join("workers", metadata={"zone": "a"}): …``"""
         from interlock.coordination.primitives.membership import AsyncMembership
 
         return AsyncMembership(self.engine, group, id, ttl, self._request_timeout, metadata)
 
     async def members(self, group: str) -> "list[Member]":
-        """Return the current members, ordered by id."""
+        """Return the current members of the group, ordered by id."""
         from interlock.coordination.primitives.membership import members
 
         return await members(self.engine(), group)
@@ -220,15 +228,20 @@ class AsyncInterlock:
         connection: Any = None,
         unfinished: "Unfinished" = "again",
     ) -> T:
-        """Return the result of ``function(*args)``, which the first call under `key` runs and records, as JSON.
+        """Return the result of ``function(*args)``. The first call under `key` runs the function and records its result
+        as JSON.
 
-        Calls that come meanwhile wait, `timeout` seconds at most, and take over if the running one dies or fails.
-        `args` that differ from the first call's raise `OnceConflict`. With a `connection`, the record is part of the
-        transaction that is open there: the function's writes in it and the record are committed together, or not.
-        Without, ``unfinished="raise"`` raises `OnceInterrupted` if an earlier call began and never recorded a result.
+        Calls that come meanwhile wait, at most `timeout` seconds; if the running call dies or fails, the next call runs
+        the function. A call whose `args` differ from those of the first call raises `OnceConflict`. With a
+        `connection`, the record is part of the transaction that is open on it: the function's writes in that
+        transaction and the record are committed together, or neither is. Without a `connection`, ``unfinished="raise"``
+        raises `OnceInterrupted` if an earlier call began and never recorded a result.
         """
         if not inspect.iscoroutinefunction(function):
-            raise ConfigurationError("AsyncInterlock runs coroutine functions once: use Interlock for others.")
+            raise ConfigurationError(
+                "once() of AsyncInterlock runs only coroutine functions: write `async def`, or use Interlock for a "
+                "plain function."
+            )
         limit = checked_timeout(timeout)
         once = self.once_settings(key, ttl, args, unfinished=unfinished)
         inside = None
@@ -253,7 +266,7 @@ class AsyncInterlock:
         return Once(key, ttl, self._request_timeout, request, retention, unfinished)
 
     def user_transaction(self, run_steps: "RunSteps") -> "UserTransaction":
-        """The user's own transaction, on a connection of any supported kind."""
+        """Return the user's own transaction, on a connection of any supported kind."""
         from interlock.coordination.primitives.user_records import UserTransaction
 
         return UserTransaction(run_steps, self._resolve_database().schema)
@@ -267,17 +280,21 @@ class AsyncInterlock:
         timezone: str | None = None,
         ttl: Duration = 30.0,
     ) -> "Callable[[Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]":
-        """``@locks.every("5m")`` makes a coroutine function one that all replicas together run every five minutes.
+        """``@locks.every("5m")`` makes a coroutine function periodic: every five minutes, one of all replicas runs it.
 
-        `when` is an interval or a cron expression, in the time of `timezone` (UTC). `name` is the name of its lease, by
-        default the function's. `missed` decides about ticks at which it did not run: ``"once"``, ``"skip"``, or how
-        many of them are run. It runs while the returned object is entered, or in its `run`.
+        `when` is an interval or a cron expression; a cron expression counts in the time zone `timezone`, by default
+        UTC. `name` is the name of the lease, by default the function's name. `missed` decides about missed ticks:
+        ``"once"``, ``"skip"``, or how many of them are run. The function runs at each tick while the returned object is
+        entered, or while its `run` is awaited.
         """
         make = self.periodic(when, missed, timezone, ttl)
 
         def decorate(function: "Callable[[AsyncGrant], Awaitable[object]]") -> "AsyncPeriodic":
             if not inspect.iscoroutinefunction(function):
-                raise ConfigurationError("AsyncInterlock runs coroutine functions: use Interlock for others.")
+                raise ConfigurationError(
+                    "every() of AsyncInterlock runs only coroutine functions: write `async def`, or use Interlock "
+                    "for a plain function."
+                )
             return make(name or function.__qualname__, function)
 
         return decorate
@@ -298,7 +315,8 @@ class AsyncInterlock:
         return make
 
     def claims(self, scope: str, *, names: "Spelling | None" = None) -> "AsyncClaims":
-        """A scope of names, each with one owner; `names` says how they are written: `dns_label`, `host_name`."""
+        """Return a scope of names, in which each name has one owner. `names` checks how they are written, for example
+        `dns_label` or `host_name`."""
         from interlock.coordination.claims.scope import AsyncClaims
         from interlock.names import plain_name
 
@@ -307,14 +325,16 @@ class AsyncInterlock:
     async def claim(
         self, connection: Any, scope: str, name: str | None, owner: str, *, timeout: Duration = 0
     ) -> "Claiming | None":
-        """Claim a name for an owner, in your own transaction: `Claimed`, `Taken`, `Pending`.
+        """Claim a name for an owner, in your own transaction. Returns `Claimed`, `Taken`, `Pending` or `Released`, or
+        None for an empty name.
 
         See docs/reference/claims.md.
         """
         return await self.claims(scope).claim(connection, name, owner, timeout=timeout)
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":
-        """A lock that is held as long as a database session lives. It needs a direct connection to PostgreSQL."""
+        """Return a lock that is held as long as a database session lives. It needs a direct connection to
+        PostgreSQL."""
         if self._database is not None:
             with_sessions(self._database)
         from interlock.coordination.session_lock.lock import AsyncSessionLock
@@ -322,7 +342,7 @@ class AsyncInterlock:
         return AsyncSessionLock(self._connect_for_lock, name, schema=self.schema, ttl=ttl)
 
     async def open(self) -> Self:
-        """Check that the database is ready; raise an error that says what is wrong with it."""
+        """Check that the database is ready. Raises an error that says what is wrong with the database."""
         self.engine()
         await self._stores[asyncio.get_running_loop()].verify()
         return self
@@ -352,7 +372,7 @@ class AsyncInterlock:
             yield
 
     def engine(self) -> Engine:
-        """Return the engine of the running event loop. A forked child gets a new one."""
+        """Return the engine of the running event loop. A forked child gets an engine of its own."""
         loop = asyncio.get_running_loop()
         engine = self._engines.get(loop)
         if engine is None or engine.closed or engine.pid != process.pid:
@@ -362,13 +382,13 @@ class AsyncInterlock:
         return engine
 
     def _notice_fork(self) -> None:
-        """The counters of a forked child start at 0."""
+        """Let the counters of a forked child start at 0."""
         if self._pid != process.pid:
             self._pid = process.pid
             self._observer = Observer(self._replica or replica_id(), self._on_event)
 
     def _discard_ended_loops(self) -> None:
-        """A loop that ended before `close` was called leaves connections that only this can close."""
+        """Drop the connections of event loops that ended before `close` was called; no other code can close these."""
         for loop in [loop for ref in self._stores.keyrefs() if (loop := ref()) and loop.is_closed()]:
             self._engines.pop(loop, None)
             if store := self._stores.pop(loop, None):  # else another thread did it
@@ -381,11 +401,12 @@ class AsyncInterlock:
         return Engine(store, self._observer, database=database, idle_after=self._idle_after)
 
     def check_database(self) -> None:
-        """Raise ConfigurationError if no database is named. Opens nothing."""
+        """Raise `ConfigurationError` if no database is named. Opens no connection."""
         self._resolve_database()
 
     def _resolve_database(self) -> LeaseDatabase:
-        """The database of the URL; without one, the one that the environment names now, else the embedded one."""
+        """Return the database of the URL. Without a URL, return the database that the environment names now, else the
+        embedded one."""
         return self._database or choose_database(embedded.default_url(), self._options)
 
     async def _connect_for_lock(self) -> "Session":
@@ -393,7 +414,8 @@ class AsyncInterlock:
 
 
 async def _run_to_completion(work: Coroutine[Any, Any, None]) -> None:
-    """Wait until the work is done, even if cancelled meanwhile: closing inside a lease's block cancels that block."""
+    """Wait until the work is done, even if this call is cancelled meanwhile: closing inside a lease's block cancels
+    that block."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         await asyncio.shield(task)

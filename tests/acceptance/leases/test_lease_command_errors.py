@@ -69,7 +69,7 @@ def test_a_schema_that_is_older_than_leases(interlock_url: str, command: tuple[s
 @pytest.mark.exhaustive(beyond=3)
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("", "is empty or not text"), ("x" * 256, "has 256 bytes"), ("a\nb", "control characters"), ("a\x1bb", "control char")],
+    [("", "is empty or not text"), ("x" * 256, "has 256 bytes"), ("a\nb", "control characters"), ("a\x1bb", "control")],
 )
 @pytest.mark.parametrize("command", [("lock", "run"), ("lease", "show")], ids=" ".join)
 def test_a_bad_name(interlock_url: str, command: tuple[str, ...], name: str, words: str) -> None:
@@ -85,7 +85,7 @@ def test_a_bad_name(interlock_url: str, command: tuple[str, ...], name: str, wor
     [
         (["--ttl", "0"], "ttl of 0 s cannot work"),
         (["--ttl", "1e9"], "use 0.5 s to 86400 s (a day)"),
-        (["--metadata", f"key={'x' * 5000}"], "use 4096 at most"),
+        (["--metadata", f"key={'x' * 5000}"], "use 4096 bytes at most"),
         (["--metadata", "key=\udcff"], "cannot be written as JSON"),
         (["--schema", "No!"], "cannot be the name of Interlock's schema"),
     ],

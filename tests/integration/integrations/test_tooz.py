@@ -275,6 +275,6 @@ def test_bad_input_raises_toozs_error(coordinator: Coordinator) -> None:
         one.get_lock(b"x" * 300)
     with pytest.raises(tooz.ToozError, match="written as JSON"):
         one.join_group(b"group", {"what": object()}).get()
-    with pytest.raises(tooz.ToozError, match="4096 at most"):
+    with pytest.raises(tooz.ToozError, match="4096 bytes at most"):
         one.join_group(b"group", {"what": "x" * 5000}).get()
     assert one.get_members(b"group").get() == set()

@@ -41,13 +41,13 @@ def test_a_url_that_names_no_file_is_refused_at_once(url: str, complaint: str) -
     ("option", "value"), [("password", lambda: "x"), ("schema", "other"), ("pooler", "transaction"), ("pooler", "none")]
 )
 def test_options_of_other_stores_are_refused_at_once(option: str, value: object) -> None:
-    with pytest.raises(ConfigurationError, match=f"{option}= has no meaning for a SQLite file"):
+    with pytest.raises(ConfigurationError, match=f"{option}= is only for PostgreSQL"):
         AsyncInterlock("sqlite:///leases.db", **{option: value})  # type: ignore[arg-type]
 
 
 def test_a_session_lock_is_refused_at_once() -> None:
     for locks in (AsyncInterlock("sqlite:///leases.db"), Interlock("sqlite:///leases.db")):
-        with pytest.raises(ConfigurationError, match="Session locks are held by a session of PostgreSQL"):
+        with pytest.raises(ConfigurationError, match="A session lock needs a session of PostgreSQL"):
             locks.session_lock("feeds")
 
 

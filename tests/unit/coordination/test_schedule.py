@@ -48,9 +48,9 @@ def test_time_zones() -> None:
     berlin = schedule("30 6 * * *", "Europe/Berlin")
     assert berlin.last(at("2026-07-01 05:00")) == at("2026-07-01 04:30")
     assert berlin.last(at("2026-01-01 06:00")) == at("2026-01-01 05:30")
-    with pytest.raises(ConfigurationError, match="no time zone 'Nowhere'"):
+    with pytest.raises(ConfigurationError, match="does not know the time zone 'Nowhere'"):
         schedule("30 6 * * *", "Nowhere")
-    with pytest.raises(ConfigurationError, match="for cron expressions"):
+    with pytest.raises(ConfigurationError, match="An interval has no time zone"):
         schedule("5m", "Europe/Berlin")
 
 

@@ -1,8 +1,9 @@
-"""Select the database of a URL, and the interfaces of a database that keeps leases.
+"""The choice of the database of a URL, and the interfaces of a database that keeps leases.
 
-Each kind of database has a module of its own, imported only for a URL of that kind: the drivers of other stores need
-not be installed. A feature that only some kinds have is a small interface beside `LeaseDatabase`. Where it is missing,
-the root object raises an error at its use: no store makes a weaker promise under the same name.
+Each kind of database has a module of its own, which is imported only for a URL of that kind: the drivers of other
+databases need not be installed. A feature that only some kinds have is a small interface beside `LeaseDatabase`. If a
+database lacks a feature, the root object raises an error when the feature is used: no store makes a weaker promise
+under the same name.
 """
 
 from collections.abc import Callable
@@ -28,11 +29,12 @@ _MODULES = {
     "postgres": "interlock.coordination.backends.postgres",
     "sqlite": "interlock.coordination.backends.sqlite",
 }
-"""By the URL's scheme. Each module has a function `from_url(url, options)`, which opens nothing."""
+"""The module of each URL scheme. Each module has a function `from_url(url, options)`, which opens no connection."""
 
 
 class StoreOptions(NamedTuple):
-    """A root object's options for its database. Not every kind takes all of them. `timeout` is that of a statement."""
+    """A root object's options for its database. Not every kind of database takes all of them. `timeout` limits each
+    statement."""
 
     password: "Password | None"
     schema: str | None
@@ -41,13 +43,14 @@ class StoreOptions(NamedTuple):
 
 
 class OpenStore(LeaseStore, LeaseListing, RecordStore, Protocol):
-    """The leases of one event loop."""
+    """The store of the leases of one event loop."""
 
     async def verify(self) -> None:
-        """Raise an error if the database cannot serve. Called before the first request and after a suspect failure."""
+        """Raise an error if the database cannot serve. It is called before the first request and after a suspect
+        failure."""
 
     def sever(self) -> None:
-        """Drop all connections without a message to the server: the event loop has ended."""
+        """Drop all connections without a message to the server, because their event loop has ended."""
 
 
 class Guarding(Protocol):
@@ -59,7 +62,8 @@ class Guarding(Protocol):
 
 
 class LeaseDatabase(Protocol):
-    """The database of a URL, not opened yet: it may be kept across a fork, and opened on several event loops."""
+    """The database of a URL, not opened yet: the object may be kept across a fork, and opened on several event
+    loops."""
 
     @property
     def schema(self) -> str:
@@ -71,7 +75,7 @@ class LeaseDatabase(Protocol):
     def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> OpenStore: ...
 
     def operator(self) -> AbstractAsyncContextManager["LeaseOperator"]:
-        """Read and break leases as an operator. Missing tables and files are not created."""
+        """Open an operator that reads and breaks leases. Missing tables and files are not created."""
 
 
 @runtime_checkable
@@ -89,7 +93,8 @@ class GuardsByItem(Protocol):
 
 
 def choose_database(url: str, options: StoreOptions) -> LeaseDatabase:
-    """Returns the database of the URL. Raises `ConfigurationError` for a wrong URL or an option it does not take."""
+    """Returns the database of the URL. Raises `ConfigurationError` for a wrong URL, or for an option that this kind of
+    database does not take."""
     database: LeaseDatabase = import_module(_MODULES[scheme_of(url)]).from_url(url, options)
     return database
 
@@ -97,7 +102,7 @@ def choose_database(url: str, options: StoreOptions) -> LeaseDatabase:
 def with_sessions(database: LeaseDatabase) -> HasSessions:
     if not isinstance(database, HasSessions):
         raise ConfigurationError(
-            "Session locks are held by a session of PostgreSQL, and this database has none: use a lease, "
+            "A session lock needs a session of PostgreSQL, and this database has no sessions: use a lease, "
             "or a postgresql:// URL."
         )
     return database

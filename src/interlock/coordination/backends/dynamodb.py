@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DynamoDatabase:
-    """A `LeaseDatabase`. Its guard is `grant.guard_item()`."""
+    """A `LeaseDatabase` in DynamoDB. Its guard is `grant.guard_item()`."""
 
     address: TableAddress
     options: StoreOptions
@@ -33,7 +33,8 @@ class DynamoDatabase:
         return _NoConnections()
 
     def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> "DynamoStore":
-        """`on_reconnected` is not used: requests have no connection that could be recreated."""
+        """Open the store. `on_reconnected` is never called, because requests to DynamoDB keep no connection that could
+        be opened again."""
         from interlock.stores.dynamodb.store import DynamoStore
 
         return DynamoStore(self.address, holder=holder, timeout=self.options.timeout)
@@ -51,7 +52,7 @@ class DynamoDatabase:
 
 
 class _NoConnections:
-    """No transaction stays open in DynamoDB, so a guard cannot be added to one."""
+    """The guards of DynamoDB: no transaction stays open in DynamoDB, so a guard cannot be added to a transaction."""
 
     async def guard(self, grant: "Guarded", connection: Any) -> None:
         self.guard_sync(grant, connection)
@@ -59,7 +60,7 @@ class _NoConnections:
     def guard_sync(self, grant: "Guarded", connection: Any) -> NoReturn:
         grant.check()
         raise GuardRefused(
-            f"The lease {grant.name!r} is kept in DynamoDB, and no connection can carry its guard: put "
+            f"The lease {grant.name!r} is kept in DynamoDB, so a connection cannot carry its guard: put "
             "grant.guard_item() into the TransactItems of your TransactWriteItems.",
             name=grant.name,
         )
@@ -69,7 +70,7 @@ def from_url(url: str, options: StoreOptions) -> DynamoDatabase:
     address = parsed(url)
     if options.schema not in (None, own_schema()) or options.password is not None or options.pooler != "detect":
         raise ConfigurationError(
-            "schema, password and pooler are for PostgreSQL: a DynamoDB table has none of them, so leave them out."
+            "The options schema, password and pooler are only for PostgreSQL: leave them out for a DynamoDB table."
         )
     require_driver()
     return DynamoDatabase(address, options)
@@ -82,5 +83,5 @@ def require_driver() -> None:
         if (error.name or "").startswith("interlock"):
             raise
         raise ConfigurationError(
-            f"Leases on DynamoDB need {error.name}, which is not installed: pip install 'interlock[dynamodb]'."
+            f"Leases on DynamoDB need {error.name}, which is not installed: run pip install 'interlock[dynamodb]'."
         ) from error

@@ -65,7 +65,7 @@ class PostgresDatabase:
 
 
 class CheckedLeases(PostgresLeases):
-    """Leases in a schema whose version can be verified."""
+    """Leases in a schema; `verify` checks the version of that schema."""
 
     async def verify(self) -> None:
         from interlock.schema import read_status

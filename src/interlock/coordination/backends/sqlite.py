@@ -56,5 +56,7 @@ def from_url(url: str, options: StoreOptions) -> SqliteDatabase:
         "pooler": options.pooler != "detect",
     }.items():
         if is_given:
-            raise ConfigurationError(f"{option}= has no meaning for a SQLite file: leave it out.")
+            raise ConfigurationError(
+                f"{option}= is only for PostgreSQL and has no meaning for a SQLite file: leave {option}= out."
+            )
     return SqliteDatabase(file_of(url), options.timeout)

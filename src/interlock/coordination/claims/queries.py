@@ -1,4 +1,4 @@
-"""The statements of claims, and the results that their rows mean."""
+"""The statements of claims, and the translation of their rows into results."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -63,17 +63,17 @@ def _owned(
 async def read_claims(
     session: Session, schema: str, scope: str | None, name: str | None, owner: str | None, *, past: bool
 ) -> list[Owned]:
-    """Returns the claims as an operator reads them, on a session of Interlock's own."""
+    """Returns the claims as an operator reads them, on Interlock's own session."""
     rows = await session.fetch(queries(schema)["list"], scope, name, owner, past)
     return [_owned(*row) for row in rows]
 
 
 def translate_error(code: str | None) -> InterlockError | None:
-    """Translate an SQLSTATE that means a wrong database or a missing privilege; None for any other."""
+    """Translate an SQLSTATE that means a wrong database or a missing privilege; return None for any other SQLSTATE."""
     if code in _MISSING:
         why = (
-            "Its database has no claims of this release: pass a connection to the one that keeps them, "
-            "or run `interlock schema apply` there"
+            "Its database has no claims of this release of Interlock: pass a connection to the database that keeps the "
+            "claims, or run `interlock schema apply` on this database"
         )
         return ConnectionUnfit(f"This connection cannot be used here. {why}.", why=why)
     if code == _NO_PRIVILEGE:

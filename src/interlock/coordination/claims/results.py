@@ -6,7 +6,8 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Claimed:
-    """The name is the owner's. `replay`: it was before this call, and nothing was changed."""
+    """The name belongs to the owner that claimed it. With `replay`, the name belonged to that owner before this call,
+    and nothing was changed."""
 
     scope: str
     name: str
@@ -28,7 +29,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Pending:
-    """Another transaction that claims or releases the name is still open: try again when it has ended."""
+    """Another transaction that claims or releases the name is still open: try again once that transaction has ended."""
 
     scope: str
     name: str
@@ -36,9 +37,11 @@ class Pending:
 
 @dataclass(frozen=True)
 class Released:
-    """The owner released the name, or passed it to the owner `passed_to`. `replay`: it had done so before this call.
+    """The owner released the name, or passed it to the owner `passed_to`. With `replay`, the owner had done so before
+    this call.
 
-    As the result of a claim, it is a refusal: a claim that is repeated after its release comes too late.
+    As the result of a claim, it is a refusal: this owner has already released the name, so the claim counts as a late
+    repetition.
     """
 
     scope: str
@@ -78,7 +81,7 @@ class Free:
 
 @dataclass(frozen=True)
 class Owned:
-    """One ownership of a name. It is current if `released_at` is None."""
+    """One ownership of a name. The ownership is current if `released_at` is None."""
 
     id: int
     scope: str

@@ -1,4 +1,4 @@
-"""A scope of names, in which each name has at most one owner. A scope object has no state, so it can be shared."""
+"""A scope of names, in which each name has at most one owner. A scope object has no state, so it may be shared."""
 
 import logging
 import math
@@ -25,11 +25,11 @@ log = events(__name__)
 T = TypeVar("T")
 
 Spelling = Callable[[str], str]
-"""Returns the canonical spelling of a name; raises `InvalidName`."""
+"""A function that returns the canonical spelling of a name, or raises `InvalidName`."""
 
 
 class _Scope:
-    """The common part of `AsyncClaims` and `Claims`. `schema` is called at the first use."""
+    """The common part of `AsyncClaims` and `Claims`. The function `schema` is called at the first use."""
 
     def __init__(self, schema: Callable[[], str], scope: str, names: Spelling) -> None:
         self.scope = plain_name(scope)
@@ -41,7 +41,7 @@ class _Scope:
         return self._find_schema()
 
     def _names(self, names: Iterable[str | None]) -> list[str]:
-        """Empty names are left out."""
+        """Return the names in their canonical spelling, sorted, without empty names and repetitions."""
         return sorted({self._spelling(name) for name in names if name})
 
     def _claim(self, name: str, owner: str, timeout: Duration, again: bool) -> Steps[Claiming]:
@@ -55,7 +55,7 @@ class _Scope:
 
     def _release(self, name: str, owner: str, timeout: Duration, pass_to: str | None = None) -> Steps[Transferring]:
         if pass_to is not None and plain_name(pass_to) == owner:
-            raise ConfigurationError(f"{name!r} is to be passed to {owner!r}, who owns it already: name another owner.")
+            raise ConfigurationError(f"{name!r} cannot be passed from {owner!r} to the same owner: name another owner.")
         spelt = self._spelling(name)
         return release(self._schema, self.scope, spelt, plain_name(owner), _finite(timeout), pass_to)
 
@@ -71,8 +71,9 @@ class AsyncClaims(_Scope):
     ) -> Claiming | None:
         """Claim the name for the owner. Returns None for an empty name.
 
-        While another transaction that claims or releases the name is open, the claim is retried for `timeout` seconds.
-        A claim by an owner that has released the name counts as a late repetition and is refused, unless `again`.
+        While another transaction that claims or releases the name is open, the claim is retried for at most `timeout`
+        seconds. If the owner has released the name before, the claim counts as a late repetition and is refused, unless
+        `again` is set.
         """
         if not name:
             return None
@@ -87,7 +88,8 @@ class AsyncClaims(_Scope):
         timeout: Duration = 0,
         again: bool = False,
     ) -> list[Claiming | Free]:
-        """Claim all names or none. Returns one result per name, by name. The order of the names cannot deadlock."""
+        """Claim all names or none. Returns one result for each name, ordered by name. No order of the names can cause a
+        deadlock."""
         if wanted := self._names(names):
             return _all_logged(
                 owner, await run_steps(connection, self._claim_all(wanted, owner, timeout, again), translate_error)
@@ -95,26 +97,28 @@ class AsyncClaims(_Scope):
         return []
 
     async def release(self, connection: Any, name: str, owner: str, *, gone: bool, timeout: Duration = 0) -> Releasing:
-        """Release the name, which only its owner can. `gone`: its resource is known to be gone completely."""
+        """Release the name; only its owner can do that. Without `gone`, which says that the resource is known to be
+        gone completely, the name is kept."""
         if not gone:
             return _logged(owner, Kept(self.scope, self._spelling(name), owner))
         return _logged(owner, await run_steps(connection, self._release(name, owner, timeout), translate_error))
 
     async def transfer(self, connection: Any, name: str, owner: str, to: str, *, timeout: Duration = 0) -> Transferring:
-        """Pass the name to another owner; no third owner can claim it in between."""
+        """Pass the name to another owner. No third owner can claim the name in between."""
         return _logged(owner, await run_steps(connection, self._release(name, owner, timeout, to), translate_error))
 
     async def owned(self, connection: Any, *, owner: str | None = None) -> list[Owned]:
-        """Returns the current owners."""
+        """Returns the current ownerships in the scope, all or those of one `owner`."""
         return await run_steps(connection, self._list(None, owner, False), translate_error, in_transaction=False)
 
     async def history(self, connection: Any, name: str) -> list[Owned]:
-        """Returns every owner of the name, in order."""
+        """Returns every ownership of the name, past and current, in order."""
         return await run_steps(connection, self._list(name, None, True), translate_error, in_transaction=False)
 
 
 class Claims(_Scope):
-    """Claims on sync connections, in the calling thread. A string is a Django alias, None is Django's default."""
+    """Claims on sync connections, in the calling thread. A connection may be a string, the alias of a Django database;
+    None is Django's default database."""
 
     def claim(
         self, connection: Any, name: str | None, owner: str, *, timeout: Duration = 0, again: bool = False
@@ -167,7 +171,7 @@ def _all_logged(owner: str, results: list[Claiming | Free]) -> list[Claiming | F
 
 
 def _logged(owner: str, result: T) -> T:
-    """Log the result with its owner: every decision is logged."""
+    """Log the result with the owner that asked for it, and return the result: every decision is logged."""
     if log.isEnabledFor(logging.INFO):
         facts = {"claim" if key == "name" else key: value for key, value in vars(result).items()}
         log.info(f"claim.{type(result).__name__.lower()}", extra={**facts, "asked_by": owner})

@@ -1,4 +1,4 @@
-"""The guard of a grant, called inside a transaction of the user.
+"""The guard of a grant, which the user calls inside a transaction.
 
 From that call on, the transaction commits only while the grant is current, and the next holder gets the lease only
 after that COMMIT. In PostgreSQL the function `guard_v1` decides; `interlock.user_connections` calls it on connections

@@ -1,4 +1,4 @@
-"""A grant as its guard needs it, and the errors that refuse to guard it."""
+"""The interface of a grant that a guard needs, and the errors of a guard that is refused."""
 
 from typing import Protocol
 from uuid import UUID
@@ -8,7 +8,7 @@ from interlock.user_connections import adapter
 
 
 class Guarded(Protocol):
-    """The part of a grant that its guard needs. `check` raises `LeaseLost` if the grant cannot be trusted any more."""
+    """The part of a grant that a guard needs. `check` raises `LeaseLost` if the grant cannot be trusted any more."""
 
     @property
     def name(self) -> str: ...
@@ -27,7 +27,8 @@ def refused(grant: Guarded, why: str) -> GuardRefused:
 
 
 def outside(grant: Guarded, what_to_do: str) -> GuardRefused:
-    """Between two transactions a guard would protect nothing."""
+    """Return the error for a connection without an open transaction: between two transactions a guard would protect
+    nothing."""
     return refused(grant, adapter.outside(what_to_do))
 
 

@@ -1,4 +1,4 @@
-"""The guard in PostgreSQL: one call of `guard_v1`, and the meaning of its errors."""
+"""The guard in PostgreSQL: it calls `guard_v1` once, and translates the errors of that call."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +15,8 @@ NO_FUNCTION, NO_SCHEMA, NO_PRIVILEGE = "42883", "3F000", "42501"
 
 
 async def guard(grant: Guarded, connection: Any) -> None:
-    """Guard the open transaction. Raises `LeaseLost` if the grant is not current (roll back then), and `GuardRefused`
-    if this connection cannot carry a guard in its present state.
-    """
+    """Guard the open transaction. Raises `LeaseLost` if the grant is not current: then roll back. Raises `GuardRefused`
+    if this connection cannot carry a guard in its present state."""
     grant.check()  # otherwise a holder that no longer trusts its lease could keep others out, guard by guard
     with _translated_errors(grant):
         adapter = async_adapter(connection)
@@ -27,7 +26,8 @@ async def guard(grant: Guarded, connection: Any) -> None:
 
 
 def guard_sync(grant: Guarded, connection: Any = None) -> None:
-    """As `guard`, in the calling thread. A string is the alias of a Django database, None is Django's default."""
+    """Like `guard`, in the calling thread. `connection` may be a string, the alias of a Django database; None is
+    Django's default database."""
     grant.check()
     with _translated_errors(grant):
         adapter = sync_adapter(connection)
@@ -38,7 +38,8 @@ def guard_sync(grant: Guarded, connection: Any = None) -> None:
 
 @lru_cache
 def _statement(schema: str) -> str:
-    """The casts are for drivers that guess: some send every integer as 32 bits, some have no type for a UUID."""
+    """Return the statement. Its casts are for drivers that guess types: some send every integer as 32 bits, some have
+    no type for a UUID."""
     return in_schema(
         "SELECT interlock.guard_v1(CAST($1 AS text), CAST($2 AS bigint), CAST(CAST($3 AS text) AS uuid))", schema
     )
@@ -50,10 +51,11 @@ def _parameters(grant: Guarded) -> tuple[str, int, str]:
 
 @contextmanager
 def _translated_errors(grant: Guarded) -> Iterator[None]:
-    """Errors that have nothing to do with the lease stay the driver's own: the caller already handles them.
+    """Translate the errors that concern the lease. All other errors stay the driver's own, because the caller already
+    handles them.
 
-    So does 40001, a serialization failure: a stale guard ends that way if the snapshot is older than the loss. The next
-    attempt of such a transaction then gets `LeaseLost`.
+    A serialization failure (40001) is also left to the caller. A guard whose grant is lost ends that way if the
+    transaction's snapshot is older than the loss; the next attempt of the transaction then gets `LeaseLost`.
     """
     try:
         yield
@@ -69,18 +71,22 @@ def _translated_errors(grant: Guarded) -> Iterator[None]:
 
 def _own_error(grant: Guarded, code: str | None) -> InterlockError | None:
     if code == NOT_CURRENT:
-        return lost(grant, " (If it was, then this connection leads to another database than the lease's.)")
+        return lost(
+            grant,
+            " (If the lease is still held, this connection leads to another database than the one that keeps the "
+            "lease.)",
+        )
     if code == AFTER_SAVEPOINT:
         return refused(
             grant,
             "A rollback to the savepoint (the end of the nested transaction) would undo the guard: "
-            "call it in the outermost transaction, before the nested one begins",
+            "call the guard in the outermost transaction, before the nested one begins",
         )
     if code in (NO_FUNCTION, NO_SCHEMA):
         return refused(
             grant,
             f"The connection's database has no guard_v1 in the schema {grant.schema!r}: "
-            "the guard works only in the database that keeps the lease, so pass a connection to that one",
+            "the guard works only in the database that keeps the lease, so pass a connection to that database",
         )
     if code == NO_PRIVILEGE:
         return PermissionMissing(

@@ -1,9 +1,9 @@
 """The guard of a grant that is kept in a SQLite file, in a transaction on that same file.
 
-The guard is one UPDATE that changes nothing. It makes the transaction the file's only writer, if it is not yet, so the
-lease cannot be taken until the transaction ends. SQLite refuses the UPDATE of a transaction whose snapshot is outdated
-("database is locked"). The UPDATE therefore sees the current row, and the row stays as it is. A rollback to a savepoint
-does not release the writer lock.
+The guard is one UPDATE that changes nothing. The UPDATE makes the transaction the file's only writer, if it is not the
+writer yet, so no process can take the lease until the transaction ends. If the transaction's snapshot is outdated,
+SQLite refuses the UPDATE ("database is locked"). So the UPDATE sees the current row, and the row stays as it is. A
+rollback to a savepoint does not release the writer lock.
 """
 
 import os
@@ -42,7 +42,10 @@ class SqliteGuards:
         if guard is None:
             sync = find_kind(_SYNC, connection)
             other = "use the sync Interlock in its thread" if sync else "see docs/reference/stores.md"
-            raise refused(grant, f"{_shown(connection)} is not an async connection to SQLite: pass one, or {other}")
+            raise refused(
+                grant,
+                f"{_shown(connection)} is not an async connection to SQLite: pass an async connection, or {other}",
+            )
         await guard(grant, self.file, connection)
 
     def guard_sync(self, grant: Guarded, connection: Any) -> None:
@@ -58,7 +61,7 @@ class SqliteGuards:
 
 
 def _steps(grant: Guarded, file: Path, mark: str) -> Steps:
-    """The statements of the guard, for a connection of any kind."""
+    """Yield the statements of the guard, for a connection of any kind."""
     database = _database_name(grant, file, (yield _DATABASES, ()))
     statement = _GUARD.format(database=database, mark=mark)
     rows = yield statement, (grant.name, grant.token, str(grant.grant_id), boot_id())
@@ -67,7 +70,7 @@ def _steps(grant: Guarded, file: Path, mark: str) -> Steps:
 
 
 def _database_name(grant: Guarded, file: Path, databases: Rows) -> str:
-    """The name under which the connection has opened the file that keeps the lease."""
+    """Return the name under which the connection has opened the file that keeps the lease."""
     for _, name, path in databases:
         if path and Path(os.fsdecode(path)).exists() and file.exists() and file.samefile(os.fsdecode(path)):
             return '"' + os.fsdecode(name).replace('"', '""') + '"'
@@ -125,7 +128,11 @@ async def _by_aiosqlite(grant: Guarded, file: Path, connection: Any) -> None:
 
 def _by_sqlalchemy(grant: Guarded, file: Path, connection: Any) -> None:
     if connection.dialect.name != "sqlite":
-        raise refused(grant, f"The connection leads to {connection.dialect.name}, and this lease is kept in {file}")
+        raise refused(
+            grant,
+            f"The connection leads to {connection.dialect.name}, but this lease is kept in {file}: pass a connection "
+            "to that file",
+        )
     _require_transaction(grant, connection.connection.driver_connection)
 
     def fetch(statement: str, parameters: tuple[Any, ...]) -> Rows:
@@ -148,7 +155,11 @@ async def _by_async_session(grant: Guarded, file: Path, session: Any) -> None:
 
 def _by_django(grant: Guarded, file: Path, connection: Any) -> None:
     if connection.vendor != "sqlite":
-        raise refused(grant, f"The database {connection.alias!r} is {connection.vendor}; this lease is kept in {file}")
+        raise refused(
+            grant,
+            f"The database {connection.alias!r} is {connection.vendor}, but this lease is kept in {file}: pass a "
+            "connection to that file",
+        )
     if not connection.in_atomic_block and connection.get_autocommit():
         raise outside(grant, "guard inside `with transaction.atomic():`")
 
@@ -168,7 +179,8 @@ def _by_alias(grant: Guarded, file: Path, alias: str | None) -> None:
 
 
 def _require_transaction(grant: Guarded, connection: Any) -> None:
-    """By default, Python's sqlite3 begins a transaction before an UPDATE, and so before the guard."""
+    """Raise `GuardRefused` if no transaction is open and the UPDATE would not begin one. By default, Python's sqlite3
+    begins a transaction before an UPDATE, and so before the guard."""
     begins_by_itself = connection.isolation_level is not None and getattr(connection, "autocommit", -1) is not True
     if not connection.in_transaction and not begins_by_itself:
         raise outside(grant, _BEGIN)

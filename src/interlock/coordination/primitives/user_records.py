@@ -42,7 +42,8 @@ class UserTransaction:
     def __init__(self, run_steps: RunSteps, schema: str) -> None:
         if not schema:
             raise ConfigurationError(
-                "connection= works only with leases in PostgreSQL, and these leases are in another kind of database: "
+                "connection= works only with leases that are kept in PostgreSQL, but these leases are in another "
+                "kind of database: "
                 "leave connection= out."
             )
         self._run_steps = run_steps

@@ -1,1 +1,1 @@
-"""The surface for callers without an event loop: the same objects, on a loop thread."""
+"""The API for callers without an event loop: the same objects with blocking methods, which run on a loop thread."""

@@ -1,7 +1,7 @@
-"""The blocks of threads that share a lock: ``with lock: …``. An interrupt leaves no lock held there.
+"""The blocks of threads that share a lock: ``with lock: …``. An interrupted block leaves no lock held.
 
-An interrupt is an exception that a signal's handler raises between any two steps. Before a block has begun, and once it
-is being left, only the code here can release its grant.
+An interrupt is an exception that a signal's handler raises between any two steps. Before a block has begun, and while
+its thread leaves it, only the code in this module can release the block's grant.
 """
 
 import threading
@@ -18,21 +18,21 @@ class _HeldSync(Protocol):
     def release(self) -> bool: ...
 
     def drop(self) -> None:
-        """Release without waiting, unless it has ended."""
+        """Release the grant and do not wait for the answer. Does nothing if the grant has ended."""
 
 
 H = TypeVar("H", bound=_HeldSync)
 
 
 class Blocks(Generic[H]):
-    """A base class. It makes few calls, because each one on the path into a block or out of it is a step that an
-    interrupt may hit."""
+    """The base class of locks for threads. It makes few calls, because an interrupt may hit each call on the path into
+    a block or out of it."""
 
     def __init__(self) -> None:
         self._entered: OpenBlocks[H] = OpenBlocks()
 
     def _acquire(self, granted: list[H]) -> H:
-        """Acquire, and append the grant to the list as soon as it exists."""
+        """Acquire the lock, and append the grant to `granted` as soon as the grant exists."""
         raise NotImplementedError
 
     def __enter__(self) -> H:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Term(Grant):
-    """As `AsyncTerm`, without await. A `LeaseLost` of this term ends its block without an error."""
+    """Like `AsyncTerm`, with blocking methods. A `LeaseLost` of this term ends its block without an error."""
 
     __slots__ = ("granted",)
 
@@ -22,7 +22,7 @@ class Term(Grant):
         self.granted = term
 
     def step_down(self) -> None:
-        """From now on `check()` raises; when the block has ended, the lease goes to the next waiter."""
+        """Make `check()` raise from now on. When the block has ended, the lease goes to the next waiter."""
         self.granted.step_down()
 
     def __enter__(self) -> "Term":
@@ -38,7 +38,8 @@ class Term(Grant):
 
 
 class Election:
-    """``for term in election: with term: …``; see `AsyncElection`. One thread iterates; others may call the methods."""
+    """``for term in election: with term: …``; see `AsyncElection`. One thread iterates; other threads may call the
+    methods."""
 
     def __init__(self, lease: "Lease") -> None:
         self._lease = lease
@@ -46,17 +47,17 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """True while the term may be trusted, by this machine's clock; sends no request."""
+        """True while this process trusts its term, by this machine's clock. Sends no request."""
         term = self._term
         return term is not None and not term.ended and not term.lost
 
     def leader(self) -> HeldLease | None:
-        """Return the current leader by the store's records."""
+        """Return the current leader as the store records it."""
         holders = self._lease.holders()
         return holders[0] if holders else None
 
     def step_down(self) -> bool:
-        """From now on the term's `check()` raises. Returns False if this process does not lead."""
+        """Make the term's `check()` raise from now on. Returns False if this process does not lead."""
         term = self._term
         if term is None or not self.is_leader:
             return False
@@ -64,7 +65,7 @@ class Election:
         return True
 
     def run(self, lead: Callable[[Term], object], *, deposed: Callable[[], object] | None = None) -> None:
-        """Call `lead` in each term, without end. When it returns, the term is over, and `deposed` is called."""
+        """Call `lead` in each term, without end. When `lead` returns, the term is over, and `deposed` is called."""
         for term in self:
             try:
                 with term:

@@ -13,8 +13,8 @@ from interlock.stores.leases import ReleaseAnswer
 
 
 class Grant:
-    """As `AsyncGrant`, without await. A thread cannot be cancelled: call `check()` between steps, or use `on_lost`. A
-    lost lease also raises at the end of the block."""
+    """Like `AsyncGrant`, with blocking methods. A lost lease cannot cancel a thread: call `check()` between steps, or
+    use `on_lost`. If the lease was lost, the end of the block raises `LeaseLost` too."""
 
     __slots__ = ("_confirm_release", "_grant", "_left", "_thread")
 
@@ -56,13 +56,14 @@ class Grant:
         return 0.0 if self._left else self._grant.remaining
 
     def check(self) -> None:
-        """Raise `LeaseLost` if it is not held any more."""
+        """Raise `LeaseLost` if the lease is not held any more."""
         if self._left and not self._grant.ended:  # the loop has not handled the release yet
             raise self._grant.error_of("released")
         self._grant.check()
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Called on the loop's thread: it must not block for long."""
+        """Call the callback with the reason when the lease is lost, on the loop's thread. The callback must not block
+        for long."""
         if self._grant.ended or self._grant.is_detached:
             self._grant.on_lost(callback)
         else:
@@ -73,7 +74,7 @@ class Grant:
         self._grant.guards.guard_sync(self, connection)
 
     def guard_item(self) -> dict[str, Any]:
-        """For the TransactItems of your own TransactWriteItems; see docs/how-to/dynamodb.md."""
+        """Return an item for the TransactItems of your own TransactWriteItems; see docs/how-to/dynamodb.md."""
         return self._grant.guard_item()
 
     def release(self) -> bool:
@@ -87,7 +88,8 @@ class Grant:
             raise
 
     def drop(self) -> None:
-        """Release without waiting, unless it has ended; used after an interrupt."""
+        """Release the lease and do not wait for the answer. Does nothing if the grant has ended. It is used after an
+        interrupt."""
         if not (self._grant.ended or self._grant.is_detached):
             self._thread.post(functools.partial(self._grant.engine.drop, self._grant))
 
@@ -97,7 +99,8 @@ class Grant:
         return self._thread.run(self._grant.hand_over())
 
     async def _listen(self, callback: Callable[[str], object]) -> None:
-        """Runs on the loop's thread, as the notification of a loss does: none can come in between."""
+        """Add the callback on the loop's thread. Losses are notified on that thread too, so no loss can come in
+        between."""
         self._grant.on_lost(callback)
 
     def __enter__(self) -> Self:
@@ -118,7 +121,7 @@ class Grant:
         return None
 
     def _release_unconfirmed(self) -> bool:
-        """Send the release without waiting for its answer. Returns False if the lease is known to be lost."""
+        """Send the release and do not wait for its answer. Returns False if the lease is known to be lost."""
         if not self._grant.is_held or self._grant.engine.closed:
             return self.release()
         self._left = True
@@ -127,7 +130,7 @@ class Grant:
 
 
 class _ReleaseRequest(Request[bool]):
-    """The release of a grant, handled on the loop's thread."""
+    """The request that releases a grant, handled on the loop's thread."""
 
     def __init__(self, grant: AsyncGrant) -> None:
         self._grant = grant

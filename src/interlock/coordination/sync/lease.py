@@ -1,4 +1,4 @@
-"""A lease for callers without an event loop: their requests are handled on the loop thread of the root object."""
+"""A lease for callers without an event loop: the root object's loop thread handles the requests of all threads."""
 
 import asyncio
 import threading
@@ -41,17 +41,17 @@ class Lease(Blocks[Grant]):
         return self._settings.timing.ttl
 
     def try_acquire(self) -> Grant | None:
-        """Return the grant, if the lease is free and no process waits for it; otherwise None, at once."""
+        """Return the grant if the lease is free and no process waits for it; otherwise return None at once."""
         return self._granted(_ThreadRequest(self._locks, self._settings, 0.0, AsyncGrant, only_try=True))
 
     def acquire(self, timeout: Duration | None = None) -> Grant:
-        """Wait for the lease, first come, first served. Raises `LeaseTimeout` after `timeout` seconds."""
+        """Wait for the lease: the first to ask gets it first. Raises `LeaseTimeout` after `timeout` seconds."""
         grant = self._granted(_ThreadRequest(self._locks, self._settings, checked_timeout(timeout), AsyncGrant))
         assert grant is not None
         return grant
 
     def holders(self) -> list[HeldLease]:
-        """Return the current holders by the store's records: one or none; with slots, one for each slot held."""
+        """Return the current holders as the store records them: one or none, and with slots one for each held slot."""
 
         async def look() -> list[HeldLease]:
             return await self._settings.holders(self._locks.engine())
@@ -59,13 +59,13 @@ class Lease(Blocks[Grant]):
         return self._locks.run(look())
 
     def terms(self) -> "Election":
-        """An election: ``for term in lease.terms(): with term: …`` runs the body while it leads."""
+        """Return an election: ``for term in lease.terms(): with term: …`` runs the body while this process leads."""
         from interlock.coordination.sync.election import Election
 
         return Election(self)
 
     def term(self, make: Callable[[LoopThread, AsyncTerm], T]) -> T:
-        """Wait for an election's next term; return ``make(thread, grant)``."""
+        """Wait for the next term of an election. Returns ``make(thread, grant)``."""
         thread = self._locks.loop_thread()
         request = _ThreadRequest(self._locks, self._settings, None, AsyncTerm)
         try:
@@ -77,7 +77,7 @@ class Lease(Blocks[Grant]):
             raise
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
-        """Run a function under the lease; see `AsyncLease.wrap`."""
+        """Decorate a function so that it runs under the lease; see `AsyncLease.wrap`."""
         return wrapped_sync(self, busy)
 
     def _granted(self, request: "_ThreadRequest[AsyncGrant]") -> Grant | None:
@@ -102,7 +102,7 @@ class Lease(Blocks[Grant]):
 
 
 class _ThreadRequest(Generic[G]):
-    """The request of one thread, handled on the loop's thread. `granted` is set as soon as the grant exists."""
+    """A thread's request for the lease, handled on the loop's thread. `granted` is set as soon as the grant exists."""
 
     def __init__(
         self,
@@ -123,7 +123,8 @@ class _ThreadRequest(Generic[G]):
         self._thread: LoopThread | None = None
 
     def send_to(self, thread: LoopThread) -> G | None:
-        """A caller that is interrupted, now or later, has to call `release`: the lease may have been granted."""
+        """Send the request and wait for the grant. A caller that is interrupted, now or later, has to call `release`,
+        because the lease may have been granted."""
         self._thread = thread
         return thread.send(self)
 
@@ -143,7 +144,7 @@ class _ThreadRequest(Generic[G]):
             self._engine.give_up(self._request)
 
     def release(self) -> None:
-        """Release the lease if it was granted and has not ended."""
+        """Release the lease if it was granted and the grant has not ended."""
         if self._thread is not None and self.granted is not None and not self.granted.ended:
             Grant(self._thread, self.granted).release()
 

@@ -27,7 +27,7 @@ class Membership:
 
     @property
     def is_member(self) -> bool:
-        """True while the membership may be trusted, by this machine's clock; sends no request."""
+        """True while this process trusts its membership, by this machine's clock. Sends no request."""
         return self._membership.is_member
 
     def __enter__(self) -> Self:

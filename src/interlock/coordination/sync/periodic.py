@@ -1,4 +1,5 @@
-"""Periodic singletons for callers without an event loop: in the thread that calls `run`, or in one of their own."""
+"""Periodic singletons for callers without an event loop. They run in the thread that calls `run`, or in a thread of
+their own."""
 
 import asyncio
 import threading
@@ -23,7 +24,7 @@ Make = Callable[[Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]
 
 
 class Periodic:
-    """As `AsyncPeriodic`, without await. The end of the block waits for a run that is under way."""
+    """Like `AsyncPeriodic`, with blocking methods. The end of the block waits until the current run has ended."""
 
     def __init__(self, locks: "Interlock", make: Make, function: Callable[[Grant], object]) -> None:
         self._locks = locks
@@ -40,15 +41,15 @@ class Periodic:
 
     @property
     def tick(self) -> datetime | None:
-        """The tick that this process runs now."""
+        """The tick that this process runs now; None between two runs."""
         return self._periodic.tick
 
     def run(self) -> None:
-        """Run at each tick in this thread, without end."""
+        """Run the function at each tick, in this thread, without end."""
         self._locks.run(self._run(wait_for_database=False))
 
     def __enter__(self) -> Self:
-        """Run at each tick in a thread of its own, until the block ends."""
+        """Run the function at each tick, in a thread of its own, until the block ends."""
         self._stopped = False
         self._failure = None
         self._thread = threading.Thread(target=self._run_until_stopped, name=f"interlock every {self.name}")

@@ -1,7 +1,8 @@
-"""The root object for callers without an event loop: a thin layer over one loop thread that it owns.
+"""The root object for callers without an event loop: a thin layer over a loop thread that it owns.
 
-The loop thread sends the renewals, and requests that threads make at the same time share statements there. It is
-started by the first use, so an object that is made at import may be forked; a forked child starts its own.
+The loop thread sends the renewals, and requests that several threads make at the same time share statements on it. The
+first use starts the loop thread, so an object that is made at import may be forked; a forked child starts a loop thread
+of its own.
 """
 
 import asyncio
@@ -38,9 +39,9 @@ T = TypeVar("T")
 
 
 class Interlock:
-    """As `AsyncInterlock`, without await, for any number of threads.
+    """Like `AsyncInterlock`, with blocking methods, for any number of threads.
 
-    `loop_factory` makes the event loop of the loop thread, such as ``uvloop.new_event_loop``.
+    `loop_factory` makes the event loop of the loop thread, for example ``uvloop.new_event_loop``.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Interlock:
         return Lease(self, self._locks.lease_settings(name, ttl, renew_every, metadata, slots, confirm_release))
 
     def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "Leases":
-        """Several leases that are held together, or not at all; without deadlock, in any order of the names."""
+        """Return several leases that are held together or not at all. No order of the names can cause a deadlock."""
         from interlock.coordination.sync.several import Leases
 
         return Leases(self, self._locks.leases_settings(names, ttl, metadata))
@@ -89,7 +90,7 @@ class Interlock:
         ttl: Duration = 30.0,
         metadata: Mapping[str, Any] | None = None,
     ) -> Shared:
-        """A lease that up to `readers` readers hold together, or one writer alone."""
+        """Return a lease that up to `readers` readers hold at the same time, or one writer alone."""
         return Shared(self, *self._locks.shared_settings(name, readers, ttl, metadata))
 
     def join(
@@ -100,13 +101,13 @@ class Interlock:
         metadata: Mapping[str, Any] | None = None,
         ttl: Duration = 10.0,
     ) -> "Membership":
-        """Be a member of a group: ``with locks.join("workers", metadata={"zone": "a"}): …``"""
+        """Return a membership of a group: ``with locks.join("workers", metadata={"zone": "a"}): …``"""
         from interlock.coordination.sync.membership import Membership
 
         return Membership(self, self._locks.join(group, id=id, metadata=metadata, ttl=ttl))
 
     def members(self, group: str) -> "list[Member]":
-        """Return the current members, ordered by id."""
+        """Return the current members of the group, ordered by id."""
         return self.run(self._locks.members(group))
 
     def once(
@@ -119,9 +120,12 @@ class Interlock:
         connection: Any = None,
         unfinished: "Unfinished" = "again",
     ) -> T:
-        """As `AsyncInterlock.once`; the function runs in the thread that calls. Django's connection may be an alias."""
+        """Like `AsyncInterlock.once`; the function runs in the calling thread. `connection` may be the alias of a
+        Django database."""
         if inspect.iscoroutinefunction(function):
-            raise ConfigurationError("Interlock runs plain functions once: use AsyncInterlock for coroutine functions.")
+            raise ConfigurationError(
+                "once() of Interlock runs only plain functions: use AsyncInterlock for a coroutine function."
+            )
         limit = checked_timeout(timeout)
         once = self._locks.once_settings(key, ttl, args, unfinished=unfinished)
         owner = threading.current_thread()
@@ -154,20 +158,23 @@ class Interlock:
         timezone: str | None = None,
         ttl: Duration = 30.0,
     ) -> "Callable[[Callable[[Grant], object]], Periodic]":
-        """As `AsyncInterlock.every`, for plain functions."""
+        """Like `AsyncInterlock.every`, for plain functions."""
         from interlock.coordination.sync.periodic import Periodic
 
         make = self._locks.periodic(when, missed, timezone, ttl)
 
         def decorate(function: Callable[[Grant], object]) -> Periodic:
             if inspect.iscoroutinefunction(function):
-                raise ConfigurationError("Interlock runs plain functions: use AsyncInterlock for coroutine functions.")
+                raise ConfigurationError(
+                    "every() of Interlock runs only plain functions: use AsyncInterlock for a coroutine function."
+                )
             return Periodic(self, functools.partial(make, name or function.__qualname__), function)
 
         return decorate
 
     def claims(self, scope: str, *, names: "Spelling | None" = None) -> "Claims":
-        """A scope of names, each with one owner; `names` says how they are written: `dns_label`, `host_name`."""
+        """Return a scope of names, in which each name has one owner. `names` checks how they are written, for example
+        `dns_label` or `host_name`."""
         from interlock.coordination.claims.scope import Claims
         from interlock.names import plain_name
 
@@ -185,12 +192,12 @@ class Interlock:
         return SessionLock(self._locks.session_lock(name, ttl=ttl), self)
 
     def open(self) -> Self:
-        """Check that the database is ready; raise an error that says what is wrong with it."""
+        """Check that the database is ready. Raises an error that says what is wrong with the database."""
         self.run(self._locks.open())
         return self
 
     def close(self) -> None:
-        """Release all grants, and close the connections and the thread."""
+        """Release all grants, close the connections, and end the loop thread."""
         thread = self._running()
         if thread is None:
             return
@@ -212,7 +219,7 @@ class Interlock:
         self.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop thread, which is started if there is none yet."""
+        """Run a coroutine on the loop thread and wait for it. Starts the loop thread if there is none yet."""
         try:
             thread = self.loop_thread()
         except BaseException:
@@ -221,11 +228,11 @@ class Interlock:
         return thread.run(coroutine)
 
     def loop_thread(self) -> LoopThread:
-        """Return the running loop thread, or start it. Grants made on it live and end there."""
+        """Return the running loop thread, or start one. Grants that are made on it end with it."""
         return self._running() or self._start()
 
     def engine(self) -> Engine:
-        """To be called on the loop thread only."""
+        """Return the engine. It has to be called on the loop thread."""
         return self._locks.engine()
 
     def _start(self) -> LoopThread:
@@ -238,7 +245,8 @@ class Interlock:
             return thread
 
     def _running(self) -> LoopThread | None:
-        """Return None if there is no thread yet, or it was closed, or is the parent's."""
+        """Return the loop thread. Returns None if there is no thread yet, or if it was closed, or if it belongs to the
+        parent process."""
         thread = self._thread
         return None if thread is None or thread.is_closing or self._pid != process.pid else thread
 

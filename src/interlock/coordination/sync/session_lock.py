@@ -1,4 +1,4 @@
-"""Session locks for callers without an event loop: they live on the loop thread of the root object."""
+"""Session locks for callers without an event loop: the locks live on the root object's loop thread."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -13,14 +13,15 @@ from interlock.errors import ConfigurationError
 
 
 class Loop(Protocol):
-    """An object that runs coroutines while the caller waits: a `interlock.bridge.LoopThread`, or an owner of one."""
+    """An object that runs coroutines while the caller waits: an `interlock.bridge.LoopThread`, or an object that owns
+    one."""
 
     def loop_thread(self) -> LoopThread: ...
 
 
 class SessionGrant:
-    """As `AsyncSessionGrant`, without await. A thread cannot be cancelled: call `check()` between steps, or use
-    `on_lost`. A lost lock also raises at the end of the block."""
+    """Like `AsyncSessionGrant`, with blocking methods. A lost lock cannot cancel a thread: call `check()` between
+    steps, or use `on_lost`. If the lock was lost, the end of the block raises `SessionLockLost` too."""
 
     def __init__(self, grant: AsyncSessionGrant, loop: LoopThread) -> None:
         self._grant = grant
@@ -45,7 +46,8 @@ class SessionGrant:
         self._grant.check()
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Called on the loop's thread: it must not block for long."""
+        """Call the callback with the reason when the lock is lost, on the loop's thread. The callback must not block
+        for long."""
         self._loop.run(self._tell_when_lost(callback))
 
     def wait_lost(self) -> str:
@@ -62,7 +64,7 @@ class SessionGrant:
             raise
 
     def drop(self) -> None:
-        """Release without waiting; used after an interrupt."""
+        """Release the lock and do not wait for the answer. It is used after an interrupt."""
         if not self._grant.is_inherited:
             self._loop.post(self._grant.drop)
 
@@ -99,7 +101,7 @@ class SessionLock(Blocks[SessionGrant]):
         return self._granted(lambda: self._lock.try_acquire_as(owner), [])
 
     def acquire(self, timeout: Duration | None = None) -> SessionGrant:
-        """The grant is a context manager: ``with lock.acquire(timeout=5) as grant: …``."""
+        """Wait for the lock and return the grant, a context manager: ``with lock.acquire(timeout=5) as grant: …``."""
         return self._acquire([], timeout)
 
     def _acquire(self, granted: list[SessionGrant], timeout: Duration | None = None) -> SessionGrant:
@@ -111,7 +113,8 @@ class SessionLock(Blocks[SessionGrant]):
     def _granted(
         self, acquire: Callable[[], Awaitable[AsyncSessionGrant | None]], granted: list[SessionGrant]
     ) -> SessionGrant | None:
-        """The grant is appended to `granted` as soon as it exists. It is released if this thread is interrupted."""
+        """Acquire the lock, and append the grant to `granted` as soon as the grant exists. If this thread is
+        interrupted, the grant is released."""
         loop = self._loop.loop_thread()
 
         async def note() -> None:

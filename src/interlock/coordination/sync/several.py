@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Grants:
-    """As `AsyncGrants`, without await. A thread cannot be cancelled: call `check()` between steps."""
+    """Like `AsyncGrants`, with blocking methods. A lost lease cannot cancel a thread: call `check()` between steps."""
 
     def __init__(self, thread: LoopThread, grants: AsyncGrants) -> None:
         self.grants = tuple(Grant(thread, grant) for grant in grants.grants)
@@ -35,16 +35,16 @@ class Grants:
         return self._grants.remaining
 
     def check(self) -> None:
-        """Raise `LeaseLost` if one of them is not held any more."""
+        """Raise `LeaseLost` if one of the leases is not held any more."""
         self._grants.check()
 
     def guard(self, connection: Any = None) -> None:
-        """Let the connection's open transaction commit only while all of them are current."""
+        """Let the connection's open transaction commit only while all grants are current."""
         for grant in self.grants:
             grant.guard(connection)
 
     def release(self) -> bool:
-        """Release all of them. Returns False if not all were held any more."""
+        """Release all leases. Returns False if one of them was not held any more."""
         try:
             released = [grant.release() for grant in reversed(self.grants)]
         except BaseException:  # mostly an interrupt: the remaining ones are released as well
@@ -53,7 +53,7 @@ class Grants:
         return all(released)
 
     def drop(self) -> None:
-        """Release those that have not ended, without waiting; used after an interrupt."""
+        """Release all grants that have not ended, and do not wait for the answers. It is used after an interrupt."""
         for grant in self.grants:
             grant.drop()
 
@@ -75,7 +75,7 @@ class Grants:
 
 
 class Leases(Blocks[Grants]):
-    """``with locks.leases("a", "b") as grants: …`` waits until it has all of them."""
+    """``with locks.leases("a", "b") as grants: …`` waits until it holds all the leases."""
 
     def __init__(self, locks: "Interlock", settings: LeasesSettings) -> None:
         super().__init__()
@@ -87,12 +87,12 @@ class Leases(Blocks[Grants]):
         return self._settings.names
 
     def try_acquire(self) -> Grants | None:
-        """Return all grants, if all leases are free and no process waits for one; otherwise None, at once."""
+        """Return all grants if all leases are free and no process waits for one; otherwise return None at once."""
         owner = threading.current_thread()
         return self._granted(lambda engine: self._settings.try_acquire(engine, owner), [])
 
     def acquire(self, timeout: Duration | None = None) -> Grants:
-        """Wait for all of them. Raises `LeaseTimeout` after `timeout` seconds."""
+        """Wait for all leases. Raises `LeaseTimeout` after `timeout` seconds."""
         return self._acquire([], checked_timeout(timeout))
 
     def _acquire(self, granted: list[Grants], limit: float | None = None) -> Grants:
@@ -104,7 +104,8 @@ class Leases(Blocks[Grants]):
     def _granted(
         self, acquire: "Callable[[Engine], Awaitable[AsyncGrants | None]]", granted: list[Grants]
     ) -> Grants | None:
-        """The grants are appended to `granted` as soon as they exist, and released after an interrupt."""
+        """Acquire the leases, and append the grants to `granted` as soon as the grants exist. If this thread is
+        interrupted, they are released."""
         thread = self._locks.loop_thread()
 
         async def note() -> None:

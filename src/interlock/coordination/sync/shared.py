@@ -22,9 +22,9 @@ class Shared:
         return self._writing.name
 
     def read(self) -> Lease:
-        """Hold the lease together with other readers, as many as there are slots."""
+        """Return a lease that as many readers may hold at once as there are slots."""
         return Lease(self._locks, self._reading)
 
     def write(self) -> Lease:
-        """Hold the lease alone."""
+        """Return a lease that one writer holds alone."""
         return Lease(self._locks, self._writing)
