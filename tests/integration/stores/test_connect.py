@@ -73,7 +73,7 @@ async def test_a_database_that_is_closed_to_the_role_is_refused(web_url: str) ->
 async def test_a_port_without_a_server_is_unreachable(free_port: int) -> None:
     said = await refused(f"postgresql://web:{SECRET}@127.0.0.1:{free_port}/shop", errors.DatabaseUnreachable)
     assert said.startswith(f"No database answers at postgresql://web@127.0.0.1:{free_port}/shop (")
-    assert said.endswith("check the address, and that the server runs.")
+    assert said.endswith("check the address, and check that the server runs.")
 
 
 async def test_the_wait_for_a_silent_server_ends() -> None:

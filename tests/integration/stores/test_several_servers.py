@@ -166,7 +166,7 @@ async def test_where_no_primary_answers_that_is_said(pair: Pair, nowhere: str) -
 
 async def test_where_no_standby_answers_that_is_said(pair: Pair) -> None:
     only = at(pair.primary_url, address(pair.primary_url), wanted="standby")
-    with pytest.raises(errors.DatabaseUnreachable, match="is the standby one that target_session_attrs asks for"):
+    with pytest.raises(errors.DatabaseUnreachable, match="is standby, as target_session_attrs requires"):
         await connect(only, application_name="test")
 
 

@@ -77,7 +77,7 @@ def test_a_password_that_breaks_the_url_is_not_shown_in_pieces(user: str, secret
         ("postgresql:///shop?host=one&port=geheim", "cannot be read"),
         ("postgresql://web@db/shop?password=ge&heim", "cannot be read"),
         ("postgresql://web@db/shop?geheim", "cannot be read"),
-        ("postgresql://web@db/shop?target_session_attrs=geheim", "is none of any, primary, .* use read-write"),
+        ("postgresql://web@db/shop?target_session_attrs=geheim", "has to be one of any, primary, .* use read-write"),
     ],
 )
 def test_other_urls_than_postgresqls_are_refused(url: str, complaint: str) -> None:

@@ -1,4 +1,4 @@
-"""PostgreSQL: sessions whose errors are Interlock's, named queries, advisory keys."""
+"""PostgreSQL: sessions that raise Interlock's errors, named queries, advisory keys."""
 
 from interlock.stores.postgres.advisory import AdvisoryKey
 from interlock.stores.postgres.connection import Password, connect

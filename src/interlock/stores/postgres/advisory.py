@@ -1,4 +1,4 @@
-"""Advisory lock keys: always two 32-bit integers, which never collide with keys of one 64-bit integer."""
+"""Advisory lock keys: always two 32-bit integers, which never collide with keys that are one 64-bit integer."""
 
 import hashlib
 import struct
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class AdvisoryKey(NamedTuple):
-    """The pair that ``pg_locks`` shows as `classid` and `objid` (printed there without sign)."""
+    """The two integers that ``pg_locks`` shows as `classid` and `objid`, where it prints them as unsigned."""
 
     first: int
     second: int
 
     @classmethod
     def of(cls, *parts: str) -> "AdvisoryKey":
-        """A key whose 64 bits are a hash of the parts, so that two names do not collide by accident."""
+        """Returns a key whose 64 bits are a hash of the parts, so that two names do not collide by accident."""
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
         return cls(*struct.unpack(">ii", digest))
 
@@ -34,4 +34,4 @@ SELECT l.pid
    AND l.classid::bigint = ($1::integer::bigint & 4294967295)
    AND l.objid::bigint = ($2::integer::bigint & 4294967295)
 """
-"""The server processes that hold an advisory key of two integers, which pg_locks prints without their signs."""
+"""Selects the server processes that hold an advisory key of two integers. pg_locks shows them as unsigned."""

@@ -1,9 +1,9 @@
 """Opens sessions: chooses the server, gets the password, and explains failures.
 
-A URL may name several servers. They are tried in the URL's order, and each gets its share of the timeout: a dead
-machine, which does not answer at all, must not use up the time of the server that took over, as it does in the driver.
-A caller that opens several sessions begins with the server that accepted the last one, so that a dead server costs its
-share only once.
+A URL may name several servers. Interlock tries them in the URL's order, and each server gets its share of the timeout.
+So a dead machine, which does not answer at all, cannot use up the time of the server that took over, as it would in the
+driver. A caller that opens several sessions begins with the server that accepted the last session, so that a dead
+server costs its share of the timeout only once.
 """
 
 import asyncio
@@ -43,15 +43,15 @@ async def connect(
 ) -> Session:
     """Open a session. The start-up packet has no parameters that a pooler would refuse without an explanation.
 
-    `statement_timeout` is counted by this process, so it also ends the wait for an unreachable server.
+    `statement_timeout` is measured by this process, so it also ends the wait for an unreachable server.
     `password` is called for each session, in a thread unless it is a coroutine function, and overrides the URL's.
-    `prepared` keeps statements prepared in the server: only for a connection that stays with one server process, which
-    a connection through a pooler may not.
-    `ca` is a certificate (PEM) by which the server has to prove, over TLS, that it is the host of the URL; with
-    `ca_is_enough` under any host name.
-    `settings` apply from the session's start, whatever the server's defaults are: only for a server, not for a pooler.
-    `servers` is a list that the caller keeps, empty at first: the URL's servers, where a server that takes writes, if
-    the URL asks for one, is moved to the front.
+    `prepared` keeps statements prepared in the server. Use it only without a pooler, which may change the server
+    process during a connection.
+    `ca` is a certificate (PEM) by which the server has to prove, over TLS, that it is the host of the URL. With
+    `ca_is_enough`, the server may have any host name.
+    `settings` apply from the session's start, whatever the server's defaults are. Poolers may refuse them.
+    `servers` is a list that the caller keeps, empty at first. It receives the URL's servers; if the URL asks for a
+    server that takes writes, the server that accepted the connection is moved to the front.
     """
     shown = redacted(checked(url))
     ends_at = asyncio.get_running_loop().time() + timeout
@@ -86,7 +86,7 @@ def _trusting(ca: str, *, any_host: bool) -> ssl.SSLContext:
 
 
 async def _password_from(password: Password, shown: str, ends_at: float) -> str:
-    """The password that the function returns. Its error is not quoted, because it may contain a secret."""
+    """Returns the password from the function. An error of the function is not quoted: it may contain a secret."""
     try:
         async with asyncio.timeout_at(ends_at):
             plain = not inspect.iscoroutinefunction(password)
@@ -94,11 +94,12 @@ async def _password_from(password: Password, shown: str, ends_at: float) -> str:
             secret: object = await answer if inspect.isawaitable(answer) else answer
     except Exception as error:
         raise errors.AccessDenied(
-            f"There is no password for {shown}: the function that should return it raised {type(error).__name__}."
+            f"There is no password for {shown}, because the function that has to return it raised "
+            f"{type(error).__name__}: correct the function."
         ) from error
     if not isinstance(secret, str):
         raise errors.ConfigurationError(
-            f"The function for the password for {shown} returned {type(secret).__name__}: it has to return a string."
+            f"The password function for {shown} returned {type(secret).__name__}: the function has to return a string."
         )
     return secret
 
@@ -130,7 +131,7 @@ async def _first_suitable(
 
 
 def _wanted_roles(url: str) -> tuple[SessionAttribute | None, ...]:
-    """The roles to try all servers for, one after the other; None stands for the role that the URL names, if any."""
+    """Returns the roles to try all servers for, one after the other. None: the role that the URL names, if any."""
     if target_session_attrs(url) == SessionAttribute.prefer_standby:
         return SessionAttribute.standby, SessionAttribute.any
     return (None,)
@@ -140,12 +141,12 @@ def _unreachable(shown: str, wanted: str | None, refusals: list[Exception]) -> e
     reasons = "; ".join(dict.fromkeys(map(_refusal, refusals)))
     if not any(isinstance(refusal, asyncpg.TargetServerAttributeNotMatched) for refusal in refusals):
         return errors.DatabaseUnreachable(
-            f"No database answers at {shown} ({reasons}): check the address, and that the server runs."
+            f"No database answers at {shown} ({reasons}): check the address, and check that the server runs."
         )
     if wanted in (SessionAttribute.standby, SessionAttribute.read_only):
         return errors.DatabaseUnreachable(
-            f"No server at {shown} is the {wanted} one that target_session_attrs asks for ({reasons}): "
-            "leave that out, or name more servers."
+            f"No server at {shown} is {wanted}, as target_session_attrs requires ({reasons}): "
+            "leave target_session_attrs out, or name more servers."
         )
     return errors.NotPrimary(
         f"No server at {shown} takes writes ({reasons}): name the primary too, or wait until a standby is promoted."
@@ -154,12 +155,12 @@ def _unreachable(shown: str, wanted: str | None, refusals: list[Exception]) -> e
 
 def _refusal(error: Exception) -> str:
     wrong = isinstance(error, asyncpg.TargetServerAttributeNotMatched)
-    return "one is not what target_session_attrs asks for" if wrong else as_line(error)
+    return "one server is not what target_session_attrs requires" if wrong else as_line(error)
 
 
 @contextmanager
 def _connecting(shown: str) -> Iterator[None]:
-    """Turns the driver's errors into Interlock's. Those that say all that the driver said are raised without it."""
+    """Turns the driver's errors into Interlock's. An error that says all that the driver said has no cause."""
     try:
         yield
     except _ACCESS_REFUSED as error:

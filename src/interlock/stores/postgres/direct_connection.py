@@ -1,7 +1,7 @@
 """Requirements for a session that holds locks: a direct connection to one server process of the primary.
 
-Advisory locks belong to a server process. A pooler in transaction mode gives one such process to two clients, and both
-would hold the lock; a standby has locks of its own, which the primary does not know.
+Advisory locks belong to a server process. A pooler in transaction mode gives one server process to two clients, and
+both clients would hold the lock. A standby has locks of its own, which the primary does not know.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from interlock.stores.postgres.session import Session
 
 
 async def is_pooled(session: Session) -> bool:
-    """True if another server process answers than the one that was announced at the connection's start."""
+    """True if the server process that answers is not the process that was announced at the connection's start."""
     answering: int = await session.fetchval("SELECT pg_backend_pid()")
     return session.announced_pid != answering
 
@@ -22,14 +22,14 @@ async def require_primary(session: Session) -> None:
 
 
 async def configure(session: Session, settings: Mapping[str, str]) -> None:
-    """Set them for this session, whatever the defaults of the role or the database are."""
+    """Set these settings for this session, whatever the defaults of the role or the database are."""
     await session.fetch(_CONFIGURE, list(settings), list(settings.values()))
 
 
 def noticing_a_dead_network(ttl: float) -> dict[str, str]:
-    """Settings with which the server ends a connection within `ttl` after the client's machine fell silent.
+    """Returns settings with which the server ends a connection within `ttl` after the client's machine fell silent.
 
-    They do not replace `idle_session_timeout`: the machine of a stopped process still answers for it.
+    The settings do not replace `idle_session_timeout`: the machine of a stopped process still answers the server.
     """
     return {
         "tcp_user_timeout": milliseconds(ttl),
@@ -40,7 +40,7 @@ def noticing_a_dead_network(ttl: float) -> dict[str, str]:
 
 
 def milliseconds(seconds: float) -> str:
-    """The duration as the server's settings take it."""
+    """Returns the duration in the form that the server's settings take."""
     return f"{seconds * 1000:.0f}"
 
 

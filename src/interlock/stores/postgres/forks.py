@@ -1,7 +1,7 @@
 """Closes the sessions of a parent process in its forked children.
 
 A child has a copy of every socket. While a copy is open, the server does not notice that the parent has died, and the
-parent's locks stay. A goodbye that the child sent there would end the parent's session.
+parent's locks stay. The child must not end the session properly: that would end the parent's session.
 """
 
 import os
@@ -11,7 +11,10 @@ from weakref import WeakSet
 
 class Severed(Protocol):
     def sever(self) -> None:
-        """Close this process's copy without a goodbye. A forked child may call it twice, the first call interrupted."""
+        """Close this process's copy of the socket without a message to the server.
+
+        A forked child may call it twice, if an interrupt ended the first call.
+        """
 
 
 S = TypeVar("S", bound=Severed)

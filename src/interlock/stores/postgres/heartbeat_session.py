@@ -1,8 +1,8 @@
-"""A session whose locks are kept alive by heartbeats, and the time for which they may be trusted.
+"""A session that keeps its locks by heartbeats, and the time for which the locks may be trusted.
 
 The server ends a session that holds locks when the client is silent for too long (`idle_session_timeout`), and releases
-its locks. So each answered heartbeat proves that the locks were held. Trust in them is counted from before the
-heartbeat was sent, and ends before the server would end the session.
+its locks. So each answered heartbeat proves that the session held its locks. Trust in the locks is counted from before
+the heartbeat was sent, and ends before the server would end the session.
 """
 
 import asyncio
@@ -14,9 +14,10 @@ from interlock.stores.postgres.session import Session
 
 
 class HeartbeatSession:
-    """`trusted_until` is the time on `boottime()` until which its locks are certainly held; each heartbeat extends it.
+    """`trusted_until` is the time on `boottime()` until which the session certainly holds its locks.
 
-    `pid` is the server process that took the locks. `owner` names the user of the session in messages.
+    Each heartbeat extends `trusted_until`. `pid` is the server process that took the locks. `owner` names the user of
+    the session in messages.
     """
 
     def __init__(self, session: Session, pid: int, *, owner: str, trust: float, heartbeat: float) -> None:
@@ -32,10 +33,10 @@ class HeartbeatSession:
         self.trusted_until = sent_at + self._trust
 
     async def beat(self) -> None:
-        """Show the server that this process lives, and check that the session is still the one that took the locks.
+        """Show the server that this process lives, and check that the same server process still serves the session.
 
-        One message, and not the two of a statement with arguments: the server counts no silence between those two, and
-        would wait without limit for a process that was stopped there. Trust that has run out does not come back.
+        The heartbeat is one message. A statement with arguments takes two: between these two, the server measures no
+        silence, and would wait without limit for a stopped process. Trust that has ended does not come back.
         """
         sent_at = boottime()
         answer = await self.session.execute(f"SELECT WHERE pg_backend_pid() = {self.pid}")
@@ -64,8 +65,8 @@ class HeartbeatSession:
     def pooler_error(self, pid: int | None = None) -> errors.PoolerRefused:
         to = f", {pid}" if pid else ""
         return errors.PoolerRefused(
-            f"A pooler moved {self._owner}'s session between server processes ({self.pid}{to}), or shares it: "
-            "it is not in session mode, so use a direct connection."
+            f"A pooler moved {self._owner}'s session between server processes ({self.pid}{to}), or shares the session: "
+            "the pooler is not in session mode, so use a direct connection."
         )
 
 

@@ -1,9 +1,9 @@
 """Leases on PostgreSQL: the SQL functions of Interlock's schema, called in batches.
 
-A process has four connections, each opened when it is first needed and closed when idle: one to acquire, one to
-release meanwhile, one that carries renewals and nothing else, one that listens while the process has waiters. Behind a
-pooler in transaction mode nothing listens and nothing is prepared: each call is a transaction, and waiters poll at
-growing intervals.
+A process has up to four connections, each opened when it is first needed and closed when idle: one to acquire leases,
+one to release leases while an acquire is under way, one for renewals alone, and one that listens for notifications
+while the process has waiters. Behind a pooler in transaction mode, Interlock does not listen and prepares no
+statements: each call is a transaction, and waiters poll at growing intervals.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from interlock.stores.postgres.url import ServerAddress
 Pooler = Literal["detect", "transaction", "none"]
 
 _LONGEST_PAUSE = 1.0
-"""Seconds that a process may be stopped between a statement and its commit: it blocks the lease for that long."""
+"""Seconds that a process may be stopped between a statement and its commit: it may block the lease for that long."""
 
 _ASK_AGAIN = 0.1
 _KEEP_ALIVE = 20
@@ -50,7 +50,7 @@ _MOST_CONTENDED = 4096
 class PostgresLeases:
     """A `LeaseStore` with all of `capabilities`.
 
-    `timeout` is for one statement, and counted by this process.
+    `timeout` is the time for one statement, measured by this process.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class PostgresLeases:
         self._listen_connection = ManagedConnection("listen", self._connect, on_reconnected)
 
     async def session(self) -> Session:
-        """The connection to acquire, for checks of the database before it is used."""
+        """Returns the connection that acquires leases, for checks of the database before its first use."""
         return await self._acquire_connection.session()
 
     async def acquire(self, requests: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
@@ -93,7 +93,7 @@ class PostgresLeases:
         return answers
 
     def _note_contention(self, name: str) -> None:
-        """A waiter for a name that was dropped from this list costs a round trip more."""
+        """Note a name that this process had to wait for. If a name is dropped, its waiter costs a round trip more."""
         self._contended.pop(name, None)
         self._contended[name] = None
         if len(self._contended) > _MOST_CONTENDED:
@@ -191,7 +191,7 @@ class PostgresLeases:
     async def _check_subscription(self, session: Session) -> None:
         """After a failover, connections to the old primary get no notifications, so this process's waiters appear dead.
 
-        Such a connection need not have ended: its machine is gone without closing it, or is only read-only now.
+        Such a connection may still look open: the old machine is gone without closing it, or is only read-only now.
         """
         if not await session.fetchval(self._sql["is_alive"], self._listener):
             self._listen_connection.hang_up()
@@ -240,13 +240,16 @@ class PostgresLeases:
             await connection.shut()
 
     def sever(self) -> None:
-        """Close every connection without a goodbye: the event loop has ended."""
+        """Close every connection without a message to the server: the event loop has ended."""
         for connection in self._connections:
             connection.sever()
 
     @property
     def _free_connection(self) -> ManagedConnection:
-        """The acquire connection if it is idle, else another: a release must not wait for an acquire's disk write."""
+        """The acquire connection if it is idle, else the release connection.
+
+        A release must not wait until the disk write of an acquire has ended.
+        """
         return self._acquire_connection if self._acquire_connection.is_free else self._release_connection
 
     @property
@@ -291,8 +294,8 @@ class PostgresLeases:
     async def _release_one(self, grant: GrantIdentity) -> ReleaseAnswer:
         """Release, and hand the lease over if waiters are expected.
 
-        A hand-over takes two commits, which a pooler's transaction cannot have, and is slower in vain without a waiter.
-        Without it a waiter that is there after all is still notified.
+        A hand-over takes two commits, which is not possible in a pooler's transaction and is wasted without a waiter.
+        If the lease has an unexpected waiter, a plain release still notifies that waiter.
         """
         query = "release_one" if self._pooled or grant.name not in self._contended else "hand_over"
         (row,) = await self._fetch(
@@ -365,7 +368,7 @@ class PostgresLeases:
 
 
 async def _is_pooled(session: Session) -> bool:
-    """Checked without a prepared statement, which a pooler would leave in a session of another client."""
+    """True if a pooler answers. The check prepares no statement, which a pooler would leave to another client."""
     return await session.execute(f"SELECT WHERE pg_backend_pid() = {session.announced_pid}") != "SELECT 1"
 
 

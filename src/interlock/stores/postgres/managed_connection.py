@@ -1,4 +1,4 @@
-"""A connection for one purpose: opened when it is first needed, opened again after it broke, closed when idle."""
+"""A connection for one purpose: it is opened when first needed, opened again after it broke, and closed when idle."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ Connect = Callable[[str], Awaitable[Session]]
 
 
 class ManagedConnection:
-    """`session()` returns the connection. A caller that gets an error of the connection itself calls `drop`.
+    """`session()` returns the connection. A caller that gets an error of the connection itself has to call `drop`.
 
     `on_reconnected` is called when a connection that had broken was replaced.
     """
@@ -32,12 +32,12 @@ class ManagedConnection:
 
     @property
     def is_free(self) -> bool:
-        """True if it is open, and no statement is under way."""
+        """True if the connection is open, and no statement is under way."""
         session = self._session
         return session is not None and not session.is_busy and not session.is_closed
 
     async def session(self, connect: Connect | None = None) -> Session:
-        """`connect` replaces the usual way of opening it, for a caller with a shorter timeout."""
+        """Returns the open connection. `connect` replaces the usual way to open it, such as with a shorter timeout."""
         self._used_at = boottime()
         session = self._session
         if session is None or session.is_closed:
@@ -58,19 +58,19 @@ class ManagedConnection:
             self._on_reconnected(self._purpose)
 
     def drop(self, session: Session) -> None:
-        """Hang up: the late answer to a statement must not be taken for the answer to the next one."""
+        """Hang up, so that the late answer to a statement is not taken for the answer to the next statement."""
         session.hang_up()
         if self._session is session:  # and not a later one
             self._session = None
             self._broke = True
 
     def hang_up(self) -> None:
-        """The next call of `session()` opens it again."""
+        """Hang up. The next call of `session()` opens the connection again."""
         if self._session is not None:
             self.drop(self._session)
 
     def sever(self) -> None:
-        """Close the socket: the event loop has ended, and cannot close the connection any more."""
+        """Close the socket, because the event loop has ended and cannot close the connection any more."""
         session, self._session = self._session, None
         if session is not None:
             session.sever()
@@ -87,7 +87,7 @@ class ManagedConnection:
             await session.close()
 
     async def shut(self) -> None:
-        """Close for good: also a connection that is just being opened, and none is opened afterwards."""
+        """Close for good, also a connection that is just being opened. No connection is opened afterwards."""
         self._shut = True
         async with self._opening:
             await self.close()

@@ -1,4 +1,4 @@
-"""Statements are written for the schema `interlock`; this module puts in another name if the schema has one."""
+"""Reads named statements. They are written for the schema `interlock`, and changed if the schema has another name."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def quote_identifier(name: str) -> str:
 
 
 def in_schema(sql: str, schema: str) -> str:
-    """The same SQL for Interlock's tables in `schema`."""
+    """Returns the same SQL for Interlock's tables in `schema`."""
     check_schema_name(schema)
     return _OWN_SCHEMA.sub(quote_identifier(schema), sql)
 

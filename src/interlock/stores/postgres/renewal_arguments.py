@@ -1,7 +1,7 @@
-"""The arguments of a renewal, encoded so that the driver sends them as they are.
+"""The arguments of a renewal, encoded so that the driver sends them unchanged.
 
-A process may hold very many grants, and the driver would check the type of each. The grants are mostly the same in
-every round, and then the encoded arguments of the previous round are used again.
+A process may hold very many grants, and the driver would check the type of each value. The grants are mostly the same
+in every round, and then the encoded arguments of the previous round are used again.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,10 @@ class RenewalArguments:
         self._arguments = "", b""
 
     def of(self, grants: Sequence[GrantIdentity]) -> tuple[str, bytes]:
-        """Returns the names, which have no control characters, and 24 bytes for each, as of `interlock.grant_v1`."""
+        """Returns the names in one text, separated by a control character that no name has, and 24 bytes for each grant.
+
+        The 24 bytes are in the form that `interlock.grant_v1` makes.
+        """
         names, tokens = [grant.name for grant in grants], [grant.token for grant in grants]
         ids = [grant.grant_id for grant in grants]
         if (names, tokens, ids) != self._known:  # comparing costs almost nothing for identical objects

@@ -1,4 +1,4 @@
-"""One connection of Interlock's own, in autocommit, which raises Interlock's errors.
+"""One connection of Interlock's own, in autocommit mode, which raises Interlock's errors.
 
 Only this module turns the driver's errors into Interlock's.
 """
@@ -21,7 +21,10 @@ _READ_SIZE = 1 << 16
 
 
 class Session:
-    """Every statement commits on its own, unless it is in `transaction()`. Tasks that share a session take turns."""
+    """A connection on which every statement commits on its own, unless it is in `transaction()`.
+
+    Tasks may share a session: the next task waits until the statement or transaction of the other task has ended.
+    """
 
     def __init__(self, connection: "asyncpg.Connection[Row]", shown_url: str) -> None:
         self._connection = connection
@@ -40,7 +43,7 @@ class Session:
 
     @property
     def announced_pid(self) -> int:
-        """The server process that the other end named at the connection's start; a pooler names an invented one."""
+        """The server process that was announced at the connection's start. A pooler announces an invented process."""
         return self._connection.get_server_pid()
 
     @property
@@ -65,9 +68,9 @@ class Session:
         return self._lock.locked()
 
     def keep_alive(self, every: int) -> None:
-        """Let the kernel probe the other end every so many seconds, and end the connection if it does not answer.
+        """Let the kernel probe the server's machine after `every` silent seconds, and end the connection if it is gone.
 
-        The probes also keep the connection known to routers, which drop silent connections.
+        The probes also stop routers from dropping the connection as silent.
         """
         if (descriptor := self.descriptor) is None:
             return
@@ -92,15 +95,16 @@ class Session:
             return await self._connection.fetchval(sql, *args, timeout=timeout)
 
     async def execute(self, sql: str, *args: Any, timeout: float | None = None) -> str:
-        """Without arguments `sql` may be a whole script."""
+        """Execute a statement; without arguments, `sql` may be a whole script. Returns the command tag."""
         async with self._exclusive():
             return await self._connection.execute(sql, *args, timeout=timeout)
 
     @asynccontextmanager
     async def transaction(self, *, longest_pause: float | None = None) -> AsyncIterator[None]:
-        """`longest_pause`: the server ends the connection after so many seconds without a statement in the transaction.
+        """Begin a transaction. The server ends the connection if the transaction pauses for `longest_pause` seconds.
 
-        READ COMMITTED, whatever the role's default is: each statement has to decide by the current rows.
+        The isolation level is READ COMMITTED, whatever the role's default is: each statement has to decide by the
+        current rows.
         """
         async with self._exclusive(), self._connection.transaction(isolation="read_committed"):
             outer, self._in_transaction = self._in_transaction, asyncio.current_task()
@@ -113,7 +117,7 @@ class Session:
                 self._in_transaction = outer
 
     async def listen(self, channel: str, callback: Callable[[str], None]) -> None:
-        """Call back with the payload of every notification on `channel`, until the connection ends."""
+        """Call `callback` with the payload of every notification on `channel`, until the connection ends."""
 
         def on_notice(connection: object, pid: int, channel: str, payload: object) -> None:
             callback(str(payload))
@@ -122,11 +126,11 @@ class Session:
             await self._connection.add_listener(channel, on_notice)
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Call back as soon as the connection is known to have ended, on either side."""
+        """Call `callback` as soon as this process knows that the connection has ended, on either side."""
         self._connection.add_termination_listener(lambda _: callback())
 
     async def close(self, timeout: float = 2) -> None:
-        """Close with a goodbye, or hang up if that takes longer than `timeout`. A running statement is cancelled."""
+        """Close the session properly, or hang up after `timeout` seconds. A running statement is cancelled."""
         self._closing = True
         try:
             await self._connection.close(timeout=timeout)
@@ -134,11 +138,11 @@ class Session:
             await self.abort()
 
     def hang_up(self) -> None:
-        """End the connection without a goodbye; the event loop then closes the socket, if it still runs."""
+        """End the connection without a message to the server. The event loop, if it still runs, closes the socket."""
         self._connection.terminate()
 
     def sever(self) -> None:
-        """Close the socket under the driver, which cannot close it: its event loop has ended, or is the parent's."""
+        """Close the socket without the driver, whose event loop has ended or belongs to the parent process."""
         if (descriptor := self.descriptor) is not None:
             replace_with_devnull(descriptor)
 
@@ -154,16 +158,16 @@ class Session:
     def _limit_read_size(self) -> None:
         """Read at most 64 KiB at once.
 
-        asyncio allocates 256 KiB before each read, which the C library gets from the kernel and returns each time: that
-        took longer than the read itself. Longer messages arrive in several reads.
+        asyncio allocates 256 KiB before each read. The C library gets this memory from the kernel and returns it each
+        time, which took longer than the read itself. Longer messages arrive in several reads.
         """
         if getattr(self._transport, "max_size", 0) > _READ_SIZE:
             self._transport.max_size = _READ_SIZE
 
     def _on_log_message(self, connection: object, message: asyncpg.PostgresLogMessage) -> None:
-        """Note a commit that is reported as done although its wait for the standby was cut short.
+        """Note a commit that the server reports as done although its wait for the standby was cut short.
 
-        Identified by the server's function: the text is translated.
+        The message is identified by the server's function, because the message's text may be translated.
         """
         if getattr(message, "server_source_function", None) == "SyncRepWaitForLSN":
             self._unconfirmed = True
@@ -172,16 +176,16 @@ class Session:
         return _ExclusiveUse(self)
 
     def _translated(self, error: BaseException) -> errors.StoreError | None:
-        """Returns Interlock's error for the driver's, or None for an error that is neither."""
+        """Returns Interlock's error for an error of the driver or the connection, or None for any other error."""
         match error:
             case asyncpg.InsufficientPrivilegeError():
                 return errors.PermissionMissing(
-                    f"The database role may not do this ({as_line(error)}): "
+                    f"The database role lacks a privilege ({as_line(error)}): "
                     "let the schema's owner run `interlock schema apply`, "
                     "and for leases `interlock schema grant ROLE --for leases`."
                 )
             case asyncpg.LockNotAvailableError():
-                return errors.LockNotAvailable(f"A lock was not available in time: {as_line(error)}.")
+                return errors.LockNotAvailable(f"A lock was not available in time ({as_line(error)}): try again.")
             case asyncpg.PostgresError() if isinstance(error, _ENDED) or error.severity_en in _FATAL_SEVERITIES:
                 return self._ended(error)
             case asyncpg.QueryCanceledError() if self._closing:  # this process cancelled it
@@ -211,9 +215,9 @@ class Session:
         return errors.ConnectionLost(f"The connection to {self.shown_url} ended: {as_line(error)}.")
 
     def _is_for_the_primary(self, error: asyncpg.PostgresError) -> bool:
-        """True for a refusal by a standby. The codes have other meanings too.
+        """True if a standby refused the statement. The error codes alone do not tell, because they have other meanings.
 
-        A server in recovery reports that by itself, but a pooler may not pass it on.
+        A server in recovery announces `in_hot_standby`, but a pooler may not pass that on.
         """
         if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
             return True
@@ -225,7 +229,7 @@ class Session:
 class _ExclusiveUse:
     """Exclusive use of the session by one task, in which the driver's errors become Interlock's.
 
-    A class, because each statement enters it: a generator would cost a third of the time that the driver takes.
+    This is a class for speed: each statement enters it, and a generator would cost a third of the driver's own time.
     """
 
     __slots__ = ("_session", "_taken")
@@ -249,7 +253,8 @@ class _ExclusiveUse:
                 raise ours from error
         elif unconfirmed:
             raise errors.DatabaseUnreachable(
-                f"{self._session.shown_url} committed without its standby, which did not answer: it may be lost."
+                f"{self._session.shown_url} committed the transaction, but its standby did not confirm it: "
+                "a failover may lose the transaction. Check the standby."
             )
 
 
@@ -272,6 +277,6 @@ _ENDED = (
 
 
 def as_line(error: BaseException) -> str:
-    """The text of an error, to be part of a sentence."""
+    """Returns the text of an error in one line, as a part of a sentence."""
     text = " ".join(str(error).split()).rstrip(".")
     return text or type(error).__name__

@@ -1,4 +1,4 @@
-"""Database URLs: the servers and parameters that they name, and the part of them that may be shown."""
+"""Reads database URLs: their servers, their parameters, and the part of a URL that may be shown."""
 
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlencode, urlsplit
@@ -9,13 +9,13 @@ from interlock.stores.scheme import sqlalchemy_form
 _SCHEMES = ("postgresql", "postgres")
 _FORM = "it should look like postgresql://user:password@host:5432/database"
 _SHOWN = ("host", "port", "user", "dbname", "sslmode", "sslrootcert", "target_session_attrs")
-"""The parameters that lead to a database and never hold a password."""
+"""The parameters that identify a database and never hold a password."""
 _WHICH_SERVER = ("host", "port", "target_session_attrs")
 _ROLES = ("any", "primary", "standby", "prefer-standby", "read-write", "read-only")
 
 
 class ServerAddress(NamedTuple):
-    """One server of a URL. None leaves a part to PostgreSQL's own variables and defaults."""
+    """One server of a URL. For a part that is None, PostgreSQL's own variables and defaults apply."""
 
     host: str | None
     port: int | None
@@ -25,7 +25,7 @@ class ServerAddress(NamedTuple):
 
     @property
     def quoted(self) -> str:
-        """The address as it is written in a URL."""
+        """The address in the form that a URL needs."""
         return self._with(quote(self.host or "", safe="" if self._is_directory else ":"))
 
     @property
@@ -38,7 +38,7 @@ class ServerAddress(NamedTuple):
 
 
 def checked(url: str) -> str:
-    """Returns the URL itself. Raises a ConfigurationError that says what is wrong without repeating a password."""
+    """Returns the URL unchanged. Raises ConfigurationError if it cannot be used, without repeating a password."""
     if not url:
         raise ConfigurationError("No database was named: set INTERLOCK_DATABASE_URL or pass --database.")
     scheme = url.partition(":")[0] if "://" in url else ""
@@ -54,15 +54,15 @@ def checked(url: str) -> str:
         )
     if target_session_attrs(url) not in (None, *_ROLES):
         raise ConfigurationError(
-            f"The target_session_attrs of the database URL is none of {', '.join(_ROLES)}: use read-write."
+            f"The target_session_attrs of the database URL has to be one of {', '.join(_ROLES)}: use read-write."
         )
     return url
 
 
 def redacted(url: str) -> str:
-    """Returns the URL without its password, for messages and logs: it works where the password is given otherwise.
+    """Returns the URL for messages and logs, without its password and without parameters that may hold a password.
 
-    Parameters that may hold a password are left out too.
+    The result still works as a URL if the password is given in another way.
     """
     if not _is_readable(url):
         return "a URL that cannot be read"
@@ -74,7 +74,10 @@ def redacted(url: str) -> str:
 
 
 def addresses(url: str) -> tuple[ServerAddress, ...]:
-    """The servers of a readable URL in its order, from its address or its parameters; one of None if it names none."""
+    """Returns the servers of a readable URL in their order, from its address or its parameters.
+
+    A URL without a server gives one address whose parts are None.
+    """
     parts = urlsplit(url)
     parameters = _parameters(parts)
     netloc = parts.netloc.rpartition("@")[2]
@@ -87,7 +90,7 @@ def addresses(url: str) -> tuple[ServerAddress, ...]:
 
 
 def one_by_one(url: str) -> dict[ServerAddress, str]:
-    """A URL for each server of a readable URL alone, whether primary or standby."""
+    """Returns a URL for each single server of a readable URL. These URLs accept a primary or a standby."""
     parts = urlsplit(url)
     role, at, _ = parts.netloc.rpartition("@")
     query = urlencode({name: value for name, value in _parameters(parts).items() if name not in _WHICH_SERVER})
@@ -96,19 +99,22 @@ def one_by_one(url: str) -> dict[ServerAddress, str]:
 
 
 def target_session_attrs(url: str) -> str | None:
-    """The parameter `target_session_attrs` of a readable URL, if it has one."""
+    """Returns the parameter `target_session_attrs` of a readable URL, if the URL has one."""
     return _parameters(urlsplit(url)).get("target_session_attrs")
 
 
 def to_the_primary(url: str) -> str:
-    """Ask for the server that takes writes, if the URL names several servers and no role."""
+    """Returns a URL that asks for the server that takes writes, if `url` names several servers and no role."""
     if len(addresses(url)) == 1 or target_session_attrs(url):
         return url
     return f"{url}{'&' if urlsplit(url).query else '?'}target_session_attrs=read-write"
 
 
 def _is_readable(url: str) -> bool:
-    """False also for an unquoted / ? or # in a password: it ends the address too early, and the rest would be shown."""
+    """False for a URL that is malformed, or has an unquoted / ? or # in its password.
+
+    Such a character ends the address too early, and the rest of the password would be shown.
+    """
     try:
         parts = urlsplit(url)
         addresses(url)
@@ -118,13 +124,13 @@ def _is_readable(url: str) -> bool:
 
 
 def _parameters(parts: SplitResult) -> dict[str, str]:
-    """The parameters as the driver reads them. Raises ValueError where the driver would quote unreadable text."""
+    """Returns the parameters as the driver reads them. Raises ValueError for text that the driver would quote."""
     found = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
     return {name: values[-1] for name, values in found.items()}
 
 
 def _address(text: str, *, quoted: bool) -> ServerAddress:
-    """`host`, `host:port`, `[::1]:port` or a socket's directory; each part may be missing."""
+    """Reads `host`, `host:port`, `[::1]:port` or the directory of a socket. Host and port may both be missing."""
     if text.startswith("/"):
         return ServerAddress(text, None)
     if text.startswith("["):
@@ -137,7 +143,7 @@ def _address(text: str, *, quoted: bool) -> ServerAddress:
 
 
 def _ports(given: str | None, count: int) -> list[int | None]:
-    """The parameter `port`: one for each server, or one for all."""
+    """Reads the parameter `port`, which has one port for each server, or one port for all servers."""
     ports = [_port(port) for port in (given or "").split(",")]
     if len(ports) not in (1, count):
         raise ValueError
