@@ -144,14 +144,14 @@ def test_an_impossible_command_is_explained(url: str, locks: Interlock, command:
 def test_looking_makes_neither_a_file_nor_tables(url: str, file: Path) -> None:
     done = interlock("lease", "list", url=url)
     assert done.returncode == 69
-    assert f"There is no file {file}" in done.stderr
+    assert f"The file {file} does not exist" in done.stderr
     assert list(file.parent.iterdir()) == []
     with sqlite3.connect(file) as connection:
         connection.execute("CREATE TABLE stock (counted INTEGER)")
     connection.close()
     done = interlock("lease", "list", url=url)
     assert done.returncode == 78
-    assert f"No lease was used in {file} yet" in done.stderr
+    assert f"{file} has no leases yet" in done.stderr
     connection = sqlite3.connect(file)
     assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [("stock",)]
     connection.close()

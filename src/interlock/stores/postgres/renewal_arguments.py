@@ -18,9 +18,9 @@ class RenewalArguments:
         self._arguments = "", b""
 
     def of(self, grants: Sequence[GrantIdentity]) -> tuple[str, bytes]:
-        """Returns the names in one text, separated by a control character that no name has, and 24 bytes for each grant.
+        """Returns the names in one text, and 24 bytes for each grant in the form of `interlock.grant_v1`.
 
-        The 24 bytes are in the form that `interlock.grant_v1` makes.
+        The names are separated by a control character, because names have no control characters.
         """
         names, tokens = [grant.name for grant in grants], [grant.token for grant in grants]
         ids = [grant.grant_id for grant in grants]

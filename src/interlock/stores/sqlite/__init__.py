@@ -1,1 +1,1 @@
-"""SQLite: leases of several processes on one machine, in a file that they share."""
+"""Leases in a SQLite file that several processes of one machine share."""

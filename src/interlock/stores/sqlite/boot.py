@@ -1,9 +1,9 @@
 """The id of the machine's current boot, so that times of its clock can be kept in a file.
 
-All processes of one machine read the same `CLOCK_BOOTTIME`: it counts from the machine's start, through suspension too,
-and cannot be set. A wall clock that is set would let a lease expire early, or keep a dead holder's lease for hours. As
-the clock starts at zero with each boot, the id of the boot is kept beside every time. That also tells which leases are
-free: no process outlives a restart.
+All processes of one machine read the same `CLOCK_BOOTTIME`: it counts from the machine's start, also during suspension,
+and cannot be set. If a wall clock is set, a lease expires early, or a dead holder keeps its lease for hours. As
+`CLOCK_BOOTTIME` starts at zero with each boot, the id of the boot is kept beside every time. A lease of an earlier boot
+is free, because no process outlives a restart.
 """
 
 import subprocess
@@ -19,7 +19,7 @@ _OFFSETS = Path("/proc/self/timens_offsets")
 
 @cache
 def boot_id() -> str:
-    """The same for every process of this machine until its next boot."""
+    """Returns the id of this boot, which is the same for every process of this machine until the next boot."""
     _require_the_machines_clock()
     try:
         if sys.platform == "darwin":
@@ -33,13 +33,13 @@ def boot_id() -> str:
 
 
 def _require_the_machines_clock() -> None:
-    """In a time namespace the clock is shifted, so its times would mean something else to other processes."""
+    """Raises ConfigurationError in a time namespace: its clock is shifted, and other processes would misread it."""
     try:
         lines = [line.split() for line in _OFFSETS.read_text().splitlines()]
     except OSError:  # a system without such namespaces
         return
     if any(line[0] == "boottime" and line[1:] != ["0", "0"] for line in lines):
         raise ConfigurationError(
-            "This process is in a time namespace with a clock of its own, and leases in SQLite need the machine's: "
-            "start it without one."
+            "This process is in a time namespace with a clock of its own, and leases in SQLite need the machine's "
+            "clock: start this process outside of a time namespace."
         )

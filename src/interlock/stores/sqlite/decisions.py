@@ -1,4 +1,4 @@
-"""Decides requests for leases, releases and renewals, each in a transaction that has the file alone."""
+"""Decides requests for leases, releases and renewals, each in a transaction that has exclusive use of the file."""
 
 import json
 import sqlite3
@@ -15,7 +15,7 @@ _POLL_WITHIN = 2.0
 """Seconds after which a waiter without notifications polls: well before it expires from the queue."""
 
 BROKEN = "##broken"
-"""Appended to a lease's name: the key of the record of its last break."""
+"""The suffix of a lease's name in the key of the record of its last break."""
 
 
 class LeaseState(NamedTuple):
@@ -32,9 +32,9 @@ class LeaseState(NamedTuple):
 
 
 def peek(connection: sqlite3.Connection, request: AcquireRequest) -> AcquireAnswer | None:
-    """The answer to a request that will not wait, if it can be given without a change.
+    """Returns the answer to a request that will not wait, if the answer needs no change to the file.
 
-    None: it may be granted, or was granted and might not be on the disk yet.
+    Returns None if the lease may be granted, or if the request's own grant may not be on the disk yet.
     """
     row = connection.execute(SQL["lease"], (request.name,)).fetchone()
     state, now = LeaseState(*row) if row else None, boottime()
@@ -46,7 +46,7 @@ def peek(connection: sqlite3.Connection, request: AcquireRequest) -> AcquireAnsw
 def decide(
     transaction: WriteTransaction, request: AcquireRequest, holder: Holder, listener: str | None
 ) -> AcquireAnswer:
-    """Grant the lease if it is free and no waiter is first; else queue the request, if it waits."""
+    """Grant the lease if it is free and no other waiter is first; else queue the request, if the request waits."""
     row = transaction.execute(SQL["lease"], request.name).fetchone()
     if row is None:
         transaction.execute(SQL["add"], request.name)
@@ -121,7 +121,7 @@ def renew(transaction: WriteTransaction, grants: Sequence[GrantIdentity]) -> lis
 
 
 def broken_by(transaction: WriteTransaction, grant: GrantIdentity) -> BrokenBy | None:
-    """The operator that broke the lease while this grant held it; None: no operator did."""
+    """Returns the operator that broke the lease while this grant held it, or None if no operator did."""
     row = transaction.execute(SQL["read_record"], grant.name + BROKEN).fetchone()
     record = None if row is None else json.loads(row[2])
     if record is None or record["token"] != grant.token or record["grant_id"] != str(grant.grant_id):
@@ -147,7 +147,7 @@ def is_free(transaction: WriteTransaction, name: str) -> bool:
 
 
 def sweep(transaction: WriteTransaction, unused_for: float, listener: str | None) -> int:
-    """Delete leases that were not used for so many seconds, and dead waiters. The highest token is kept."""
+    """Delete leases that were not used for `unused_for` seconds, and dead waiters. The highest token is kept."""
     remove_dead(transaction, listener)
     used_before = transaction.wall - unused_for
     rows = transaction.execute(SQL["unused"], boot_id(), transaction.now, used_before).fetchall()

@@ -19,11 +19,13 @@ def translated(file: Path) -> Iterator[None]:
 
 
 def converted(error: Exception) -> Exception:
-    """Converts errors that Python and the system raise around SQLite."""
+    """Returns Interlock's error for an error that Python or the system raised around SQLite; other errors unchanged."""
     if isinstance(error, UnicodeEncodeError | OverflowError):
-        return errors.StatementFailed(f"SQLite cannot store a value: {error}.")
+        return errors.StatementFailed(f"SQLite cannot store a value ({error}): change the value.")
     if isinstance(error, OSError):
-        return errors.DatabaseUnreachable(f"The directory beside the file with the leases cannot be used: {error}.")
+        return errors.DatabaseUnreachable(
+            f"The directory beside the file with the leases cannot be used ({error}): correct that."
+        )
     return error
 
 
@@ -51,10 +53,13 @@ def _meaning(file: Path, error: sqlite3.Error) -> errors.InterlockError:
             return errors.LockNotAvailable(f"{file} stayed locked by another transaction: try again.")
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return errors.PermissionMissing(
-                f"{file} cannot be written by this process: let its user write the file and its directory."
+                f"This process may not write to {file}: give its user the permission to write to the file and to its "
+                "directory."
             )
         case sqlite3.SQLITE_CANTOPEN:
-            return errors.DatabaseUnreachable(f"{file} cannot be opened: does its directory exist, and is it writable?")
+            return errors.DatabaseUnreachable(
+                f"{file} cannot be opened: check that its directory exists and can be written to."
+            )
         case sqlite3.SQLITE_NOTADB:
             return errors.ConfigurationError(f"{file} is not a SQLite database: name another file.")
         case sqlite3.SQLITE_CORRUPT:
@@ -62,5 +67,5 @@ def _meaning(file: Path, error: sqlite3.Error) -> errors.InterlockError:
         case sqlite3.SQLITE_FULL:
             return errors.ConnectionLost(f"The disk of {file} is full: make room.")
         case sqlite3.SQLITE_IOERR:
-            return errors.ConnectionLost(f"{file} could not be read or written ({error}): check its disk.")
+            return errors.ConnectionLost(f"{file} could not be read or written ({error}): check the disk.")
     return errors.StatementFailed(f"SQLite refused a statement on {file}: {error}.")

@@ -14,8 +14,10 @@ from interlock.stores.sqlite.mounts import file_system, is_remote
 
 
 class FileExamination(NamedTuple):
-    """Errors: `library` of SQLite itself, `place` of the file's location, `side_directory` of the directory beside it,
-    `contents` of what is in the file. `journal` is the file's journal mode; None if it was not opened.
+    """The result of an examination. `journal` is the file's journal mode; None if the file was not opened.
+
+    The fields for errors: `library` for SQLite itself, `place` for the file's location, `side_directory` for the
+    directory beside the file, `contents` for the file's content.
     """
 
     version: str
@@ -58,9 +60,14 @@ def _contents(path: Path) -> tuple[str | None, bool | None, errors.InterlockErro
 
 
 def _side_directory_error(directory: Path) -> errors.InterlockError | None:
-    """The error of the directory with the locks and sockets, if it exists; else the first process creates it."""
+    """Returns the error of the directory with the locks and sockets, if any.
+
+    A missing directory is no error: the first process creates it.
+    """
     if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
-        return errors.PermissionMissing(f"This process may not write in {directory}: let its user do that.")
+        return errors.PermissionMissing(
+            f"This process may not write to {directory}: give its user the permission to write."
+        )
     return None
 
 

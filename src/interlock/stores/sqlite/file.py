@@ -20,11 +20,14 @@ _VERSION = 1
 _OPENING = 5.0
 _TRIES = 5
 _BUSY = 50
-"""Milliseconds that SQLite itself waits for its write lock, between checks if the jobs are still wanted."""
+"""Milliseconds that SQLite itself waits for its write lock; then the writer checks if its jobs are still wanted."""
 
 
 class LeaseFile:
-    """`side_directory` has the locks and the sockets. Like SQLite's log it is the same for a path through a link."""
+    """The file with the leases. `side_directory` has the locks and the sockets.
+
+    A path through a link leads to the same side directory, as it leads to the same SQLite log.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,9 +40,9 @@ class LeaseFile:
         """This file exists after such a failure, for processes that open the log later."""
 
     def connect(self, inside: InsideSqlite) -> LogConnection:
-        """Open a connection in the thread that will use it and is not `inside` yet, and create missing tables.
+        """Open a connection, and create missing tables. Call this in the thread that will use it, not yet `inside`.
 
-        Only SQLite may open the file: a process that closes another descriptor of it loses SQLite's locks on it.
+        Only SQLite may open the file: a process that closes another descriptor of the file loses SQLite's locks on it.
         """
         require_usable()
         require_version()
@@ -58,7 +61,7 @@ class LeaseFile:
     def sync(self, connection: LogConnection, inside: InsideSqlite) -> None:
         """Put earlier commits on the disk, as COMMIT does with `synchronous=FULL`, but without the file's lock.
 
-        Call it in a thread that is not `inside` and does not hold the writer lock: after a failure it takes that lock.
+        The calling thread must not be `inside` or hold the writer lock: after a failed sync, this method takes it.
         """
         try:
             if self.is_in_doubt:
@@ -73,7 +76,9 @@ class LeaseFile:
                 with suppress(OSError):  # the marker is on the same disk
                     self._doubt_marker.touch()
             why = error.strerror if isinstance(error, OSError) else error
-            raise errors.ConnectionLost(f"{self.path} could not be synced to its disk ({why}): check it.") from error
+            raise errors.ConnectionLost(
+                f"{self.path} could not be synced to its disk ({why}): check the disk."
+            ) from error
 
     @property
     def is_in_doubt(self) -> bool:
@@ -81,7 +86,7 @@ class LeaseFile:
         return self._failed != self._repaired or self._doubt_marker.exists()
 
     def identity(self) -> tuple[int, int]:
-        """Device and inode of the file at the path now, which may be another file than the one that was opened."""
+        """Returns device and inode of the file that is at the path now. It may not be the file that was opened."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -91,7 +96,9 @@ class LeaseFile:
     def require_place(self) -> None:
         directory = self._real.parent
         if not directory.is_dir():
-            raise errors.DatabaseUnreachable(f"The directory {directory} does not exist: create it, or name another.")
+            raise errors.DatabaseUnreachable(
+                f"The directory {directory} does not exist: create it, or name another file."
+            )
         if self.path.is_dir():
             raise errors.ConfigurationError(f"{self.path} is a directory: name a file.")
         require_local(self.path)
@@ -99,10 +106,12 @@ class LeaseFile:
             (path for path in (self.path, directory) if path.exists() and not os.access(path, os.W_OK)), None
         )
         if wanting is not None:
-            raise errors.PermissionMissing(f"This process may not write {wanting}: let its user do that.")
+            raise errors.PermissionMissing(
+                f"This process may not write to {wanting}: give its user the permission to write."
+            )
 
     def _make_directory(self) -> None:
-        """Create the side directory, which every user that may write the file may use."""
+        """Create the side directory, for every user that may write to the file."""
         readable = self.path.stat().st_mode & 0o666
         try:
             self.side_directory.mkdir(exist_ok=True)
@@ -110,7 +119,8 @@ class LeaseFile:
                 self.side_directory.chmod(readable | (readable & 0o444) >> 2)
         except OSError as error:
             raise errors.PermissionMissing(
-                f"The directory {self.side_directory} cannot be created: {error.strerror}."
+                f"The directory {self.side_directory} cannot be created ({error.strerror}): "
+                "let this process's user create it."
             ) from error
 
     def _restart_log(self, connection: LogConnection, inside: InsideSqlite) -> None:
@@ -130,7 +140,7 @@ class LeaseFile:
             self._doubt_marker.unlink(missing_ok=True)
 
     def _opened(self) -> LogConnection:
-        """A connection to the file that was at the path before and is still there after, so to no replaced file.
+        """Returns a connection to the file that is at the path both before and after the opening: it was not replaced.
 
         A file that SQLite has just created is opened once more.
         """
@@ -144,7 +154,9 @@ class LeaseFile:
                 connection.identity = identity
                 return connection
             connection.close()
-        raise errors.ConnectionLost(f"The file {self.path} is replaced whenever it is opened: stop replacing it.")
+        raise errors.ConnectionLost(
+            f"The file {self.path} was replaced whenever it was opened: stop the program that replaces it."
+        )
 
     def _prepare(self, connection: LogConnection, inside: InsideSqlite) -> None:
         self._make_directory()
@@ -173,10 +185,10 @@ class LeaseFile:
 
     @contextmanager
     def _exclusive_writer(self) -> Iterator[None]:
-        """Hold the writer lock, in a thread that is not inside SQLite.
+        """Hold the writer lock. The calling thread must not be inside SQLite.
 
-        A fork waits for all threads that are inside, and the holder of the writer lock may be waiting for that fork: a
-        thread that waited here while inside would close the circle.
+        A fork waits for all threads that are inside SQLite, and the holder of the writer lock may be waiting for that
+        fork: a thread that is inside and waits for the writer lock would complete a deadlock.
         """
         writer_lock = WriterLock(self.side_directory)
         try:
@@ -187,9 +199,9 @@ class LeaseFile:
 
 
 def _empty_log(connection: LogConnection) -> None:
-    """Move the log's content into the database, but only after the disk has taken all of it.
+    """Move the log's content into the database, but only after the disk has taken the whole log.
 
-    While the disk fails, the database stays as it is.
+    While the disk fails, the database stays unchanged.
     """
     connection.execute("BEGIN IMMEDIATE")  # so that no other process writes to it
     try:
@@ -212,8 +224,8 @@ def has_tables(connection: sqlite3.Connection, path: Path) -> bool:
     (version,) = connection.execute("SELECT version FROM interlock_file").fetchone()
     if version > _VERSION:
         raise errors.SchemaTooNew(
-            f"A newer release of Interlock has changed the tables in {path} to version {version}, and this one knows "
-            f"{_VERSION}: upgrade it."
+            f"A newer release of Interlock has changed the tables in {path} to version {version}, and this release "
+            f"knows version {_VERSION}: upgrade Interlock."
         )
     return True
 

@@ -1,14 +1,14 @@
 """Detaches a forked child from the SQLite connections, locks and sockets of its parent.
 
-A child has a copy of every descriptor. While it has the writer lock's or a socket's open, a parent that has died
-appears alive. The connections must not even be closed: SQLite would take the parent's locks and files for the child's.
-And a fork waits until no thread of the process is inside SQLite: the child would find SQLite's mutexes locked by a
-thread that it does not have.
+A child has a copy of every descriptor. While the child's copy of the writer lock or of a socket is open, a parent that
+has died appears alive. The child must not even close the connections: SQLite would take the parent's locks and files
+for the child's. And a fork waits until no thread of the process is inside SQLite: else the child would find SQLite's
+mutexes locked by a thread that the child does not have.
 
-Interrupts. A signal handler may raise wherever Python runs in the main thread: in the middle of a hook, or before its
-first line. Python only prints that, and the fork goes on. So a fork holds one lock only, the entry lock, which C
-functions take and release without a gap; threads inside SQLite are only counted. A child that was made all the same
-while a thread was inside notices that by itself, and is refused the use of SQLite, where it might hang.
+Interrupts. A signal handler may raise an error wherever Python runs in the main thread: in the middle of a hook, or
+before its first line. Python only prints the error, and the fork goes on. So a fork holds one lock only, the entry
+lock, which C functions take and release without a gap; threads inside SQLite are only counted. If a child was made
+while a thread was inside, the child notices that by itself, and refuses to use SQLite, where it might hang.
 """
 
 import os
@@ -24,21 +24,24 @@ _POLL_EVERY = 0.0005
 
 class Inherited(Protocol):
     def detach(self) -> object:
-        """Called in a forked child, perhaps twice. Its result is kept in the child, unused, until the child ends."""
+        """Called in a forked child, perhaps twice. The child keeps the result until it ends, without using it."""
 
 
 _registered: "WeakSet[Inherited]" = WeakSet()
 _untouched: list[Any] = []
 _instances: "set[ref[InsideSqlite]]" = set()
-"""Changes while a fork reads it: each change is made by one C function, at one stroke."""
+"""May change while a fork reads it: each change is one call of a C function, and so is never seen in part."""
 _entry_lock = threading.RLock()
-"""Held for a moment by a thread that goes inside, and by a fork until it is done. Only its holder can release it."""
+"""A thread holds this lock for a moment to go inside, a fork until it is done. Only the holder can release the lock."""
 _is_unusable = False
 """True in a child that was made while a thread of its parent was inside."""
 
 
 class InsideSqlite:
-    """A context in which a thread is inside SQLite. One for each thread, not nested, never around a wait for others."""
+    """A context in which a thread is inside SQLite. Each thread has one, and must not nest it.
+
+    A thread must not wait for other threads or processes in this context.
+    """
 
     def __init__(self) -> None:
         self._thread: int | None = None
@@ -53,12 +56,12 @@ class InsideSqlite:
 
     @property
     def has_another(self) -> bool:
-        """True if a thread is inside, and it is not this one."""
+        """True if another thread than the calling thread is inside."""
         return self._thread not in (None, threading.get_ident())
 
 
 def _others_inside() -> list[InsideSqlite]:
-    """The contexts in which a thread other than this one is inside."""
+    """Returns the contexts in which another thread than the calling thread is inside."""
     return [inside for each in _instances.copy() if (inside := each()) is not None and inside.has_another]
 
 
@@ -69,13 +72,13 @@ def detach_in_children(thing: Inherited) -> None:
 def require_usable() -> None:
     if _is_unusable:
         raise errors.ConfigurationError(
-            "This process was forked while its parent used SQLite, because an interrupt came: it cannot use SQLite. "
-            "Fork again."
+            "This process was forked while its parent used SQLite, because an interrupt ended the wait for the parent. "
+            "So this process cannot use SQLite: fork again."
         )
 
 
 def _wait_until_all_are_outside() -> None:
-    """Runs with the entry lock held. An interrupt ends the wait without a trace."""
+    """Called with the entry lock held. An interrupt ends the wait without any other effect."""
     while _others_inside():
         time.sleep(_POLL_EVERY)
 

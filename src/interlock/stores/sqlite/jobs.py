@@ -1,7 +1,7 @@
 """Jobs for a thread, and the thread that runs them.
 
-A coroutine waits for each job, and may stop waiting. Then the first one decides whether the job is still run: the
-thread that begins it, or the coroutine that gives it up.
+A coroutine waits for each job, and may give the job up. The thread runs a job only if it begins the job before the
+coroutine gives it up.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ C = TypeVar("C")
 
 
 class ThreadJob(Generic[C, T]):
-    """`work` is called in the thread, which then sets `is_durable` if the answer has to wait for the disk."""
+    """The thread calls `work`, and then sets `is_durable` if the answer has to wait for the disk."""
 
     def __init__(self, work: Callable[[C], T]) -> None:
         self.work = work
@@ -34,14 +34,15 @@ class ThreadJob(Generic[C, T]):
         return self.is_taken or not self._decided.locked()
 
     def take(self) -> bool:
-        """Called in the thread. False: the job was given up."""
+        """Called in the thread, before it runs the job. Returns False if the job was given up."""
         self.is_taken = self.is_taken or self._decided.acquire(blocking=False)
         return self.is_taken
 
     async def answer(self, lock_timeout: float, run_timeout: float) -> T:
-        """Raises `LockNotAvailable` if the job was not begun within `lock_timeout`: it never will be.
+        """Returns the result of the job. Raises `LockNotAvailable` if the thread did not begin it in `lock_timeout`.
 
-        Raises `ConnectionLost` if it was begun and did not end within `run_timeout`: its outcome is unknown.
+        Such a job is never run. Raises `ConnectionLost` if the job was begun and did not end within `run_timeout`: the
+        outcome of the job is then unknown.
         """
         self._timer = self._loop.call_later(lock_timeout, self._give_up, run_timeout)
         try:
@@ -56,7 +57,7 @@ class ThreadJob(Generic[C, T]):
         if self._decided.acquire(blocking=False):
             self.settle(None, errors.LockNotAvailable("The file with the leases stayed locked: try again."))
         else:
-            late = errors.ConnectionLost("The disk with the leases did not answer in time: check it.")
+            late = errors.ConnectionLost("The disk with the leases did not answer in time: check the disk.")
             self._timer = self._loop.call_later(run_timeout, self.settle, None, late)
 
     def settle(self, result: T | None, error: Exception | None) -> None:
@@ -76,9 +77,9 @@ J = TypeVar("J", bound=ThreadJob[Any, Any])
 
 
 class Worker(Generic[J]):
-    """A thread that is started by the first job, and by the first job after a stop.
+    """A thread that is started by the first job, and again by the first job after a stop.
 
-    In the thread, `serve` is called with each job, and `end` when the thread ends.
+    The thread calls `serve` with each job, and `end` before it ends.
     """
 
     def __init__(self, name: str, serve: Callable[[J], None], end: Callable[[], None]) -> None:
@@ -87,7 +88,7 @@ class Worker(Generic[J]):
         self._end = end
         self._jobs: collections.deque[J] = collections.deque()
         self._lock = threading.RLock()
-        """``with`` takes and releases it by C functions. An interrupt could leave a condition's own lock taken."""
+        """C functions take and release this lock. An interrupt could leave the own lock of a condition taken."""
         self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._is_stopping = False
@@ -109,14 +110,14 @@ class Worker(Generic[J]):
             self._is_stopping = False
 
     def waiting(self) -> list[J]:
-        """Called in the thread: the jobs that were submitted meanwhile."""
+        """Called in the thread. Returns, and removes, the jobs that were submitted meanwhile."""
         with self._lock:
             found = list(self._jobs)
             self._jobs.clear()
         return found
 
     def stop(self) -> threading.Thread | None:
-        """Let the thread end after the waiting jobs, unless more are submitted."""
+        """Let the thread end after the waiting jobs, unless more jobs are submitted. Returns the thread, if any."""
         with self._lock:
             self._is_stopping = True
             self._changed.notify()
@@ -150,7 +151,7 @@ class Worker(Generic[J]):
 
 
 def deliver(settled: Sequence[Settled]) -> None:
-    """Pass results from the thread to the event loop, unless that has ended."""
+    """Pass results from the thread to the event loop, unless the event loop has ended."""
 
     def settle() -> None:
         for job, result, error in settled:

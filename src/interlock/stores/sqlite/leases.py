@@ -1,7 +1,7 @@
 """Leases in a SQLite file, for the processes of one machine.
 
-A request that will not wait is first checked by the thread that reads: if it fails, it waits for no other process and
-writes nothing. A request that may be granted, or will wait, goes to the thread that writes, and is decided there.
+The reading thread first checks a request that will not wait: if that request fails, it waits for no other process and
+writes nothing. The writing thread decides a request that may be granted or will wait.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ from interlock.stores.sqlite.writer import Writer
 T = TypeVar("T")
 
 _RELEASE_LOCK_TIMEOUT = 0.2
-"""Seconds that a release waits for a user's transaction, which may be the caller's own and wait for the release."""
+"""Seconds that a release waits for a user's transaction. It may be the caller's own, and end only after the release."""
 _ACQUIRE_LOCK_TIMEOUT = 1.0
-"""Seconds that a request waits for a user's transaction. A request that does not wait then fails as locked."""
+"""Seconds that a request waits for a user's transaction. Then the answer to the request is ``locked``."""
 _ASK_AGAIN = 0.02
 _STOP_TIMEOUT = 2.0
 _MOST_SYNCED_RECORDS = 1000
@@ -57,11 +57,11 @@ class SqliteLeases:
         self._on_end: Callable[[], None] = lambda: None
         self._used_at = 0.0
         self._synced_records: dict[str, tuple[int, float]] = {}
-        """Token and time of records that are known to be on the disk: a record that is read repeatedly waits once."""
+        """Token and time of records that are known to be on the disk: only the first read of a record waits for it."""
         weakref.finalize(self, _end, self._reader, self._writer).atexit = False
 
     async def verify(self) -> None:
-        """Open the file for writing, as a lease will need it."""
+        """Open the file for writing, as a lease needs it. Raises an error if the file cannot be used."""
         await self._write(lambda transaction: None, lock_timeout=self._timeout)
 
     async def acquire(self, requests: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
@@ -149,7 +149,7 @@ class SqliteLeases:
             return None if row is None else StoredRecord(*row)
 
         def is_new(record: StoredRecord | None) -> bool:
-            """True if its writer may still be syncing it to the disk, while the caller will rely on it."""
+            """True if the record's writer may still be syncing it to the disk: the caller will rely on the record."""
             return record is not None and self._synced_records.get(key) != (record.token, record.written_at)
 
         record = await self._read(read, is_new)
@@ -239,8 +239,9 @@ class SqliteLeases:
         return await self._writer.run(work, lock_timeout=lock_timeout)
 
     async def _stop(self) -> None:
-        """Stop the threads one after the other: the last connection of a file empties the log, and if two are closed at
-        once, SQLite takes neither for the last. A thread that waits for the writer lock is left waiting.
+        """Stop the threads one after the other. A thread that waits for the writer lock is left waiting.
+
+        The last connection of a file empties the log. If two are closed at once, SQLite takes neither for the last.
         """
         for worker in (self._reader, self._writer):
             if (thread := worker.stop()) is not None:
@@ -248,6 +249,6 @@ class SqliteLeases:
 
 
 def _end(reader: Reader, writer: Writer) -> None:
-    """Also called when a store is garbage-collected without a close."""
+    """Stop the threads. Also called when a store is garbage-collected without being closed."""
     reader.stop()
     writer.stop()

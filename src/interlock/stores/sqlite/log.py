@@ -1,9 +1,9 @@
 """The write-ahead log, synced to the disk by a descriptor of Interlock's own.
 
-Failures. The system drops data that it could not write: it reports that once to each open descriptor, to one that is
-opened later perhaps never, and the next sync succeeds, with a hole in the log on the disk at which the log ends after
-a crash. So the descriptor is opened before the commits that it has to sync; and after a failure no sync counts until
-the log was emptied into the database.
+Failures. The system drops data that it could not write. It reports the failure once to each open descriptor, and
+perhaps never to a descriptor that is opened later. The next sync succeeds, but the log on the disk has a hole, and
+after a crash the log ends at this hole. So the descriptor is opened before the commits that it has to sync; and after a
+failure, no sync counts until the log was emptied into the database.
 """
 
 import os
@@ -16,9 +16,9 @@ _sync = os.fsync if sys.platform == "darwin" else os.fdatasync
 
 
 class Log:
-    """The log of a database that SQLite has open, so the log's file stays the same.
+    """The log of a database. SQLite has to have the database open, so that the log's file stays the same.
 
-    SQLite locks nothing in the log: closing another descriptor of it does no harm, unlike one of the database.
+    SQLite locks nothing in the log, so it is safe to close another descriptor of the log, unlike one of the database.
     """
 
     def __init__(self, database: Path) -> None:
@@ -26,16 +26,16 @@ class Log:
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
 
     def sync(self) -> None:
-        """Put earlier commits on the disk. A checkpoint that empties the log has put them there already."""
+        """Put earlier commits on the disk. A checkpoint that has emptied the log has put its commits there already."""
         if not os.path.samestat(self._path.stat(), os.fstat(self._descriptor)):
             raise FileNotFoundError(0, "its log was removed")
         _sync(self._descriptor)
 
     def write_again(self) -> None:
-        """Write the same bytes again, while no other process writes, to find out if the disk takes them now.
+        """Write the log's bytes again, to find out if the disk takes them now. No other process may write meanwhile.
 
-        Bytes that failed before may be readable and still be missing after a crash, if the file system did not record
-        them as written.
+        Bytes whose write failed may be readable now and missing after a crash, if the file system did not record them
+        as written.
         """
         for start in range(0, os.fstat(self._descriptor).st_size, _PIECE):
             os.pwrite(self._descriptor, os.pread(self._descriptor, _PIECE, start), start)
@@ -48,9 +48,9 @@ class Log:
 
 
 class LogConnection(sqlite3.Connection):
-    """A connection with the log of its file. `log` is set once the file is ready.
+    """A SQLite connection together with the log of its file. `log` is set once the file is ready.
 
-    `identity` is that of the open file, which may no longer be the file at its path.
+    `identity` is the identity of the open file: another file may have taken its place at the path.
     """
 
     log: Log

@@ -43,7 +43,10 @@ def is_remote(kind: str) -> bool:
 
 
 def file_system(file: Path) -> str:
-    """The type of the file's file system, "" if unknown. Of the mounts above the file, the last one mounted counts."""
+    """Returns the type of the file's file system, or "" if it is unknown.
+
+    If several file systems are mounted at one directory, the one that was mounted last counts.
+    """
     try:
         lines = _MOUNTS.read_text().splitlines()
     except OSError:

@@ -1,7 +1,7 @@
 """Lists and breaks the leases in a file, for operators.
 
 Listing changes nothing and creates no file. A broken lease has no grant any more, so its holder's next renewal fails.
-It is free when it expires, as always, when its holder releases it, or at once if the operator wants that.
+The lease becomes free when it expires, when its holder releases it, or at once if the operator wants that.
 """
 
 import json
@@ -29,9 +29,9 @@ class WaiterSnapshot(NamedTuple):
 
 
 class LeaseSnapshot(NamedTuple):
-    """`remaining` is in seconds, until another process may take the lease. Times are seconds since 1970.
+    """`remaining` is the seconds until another process may take the lease. Times are seconds since 1970.
 
-    `acquired_at` is None for a lease that was never held, `expires_at` also for one that was released.
+    `acquired_at` is None for a lease that was never held; `expires_at` is None also for a lease that was released.
     """
 
     name: str
@@ -49,7 +49,7 @@ class LeaseSnapshot(NamedTuple):
 
 
 class SqliteIntervention(NamedTuple):
-    """The value of the record of a break. `grant_id` is that of the broken grant."""
+    """The value of the record of a break. `grant_id` is the id of the broken grant."""
 
     token: int
     immediate: bool
@@ -60,14 +60,14 @@ class SqliteIntervention(NamedTuple):
 
 
 class SqliteOperations(SqliteLeases):
-    """For a file that exists and has leases: the constructor raises for any other."""
+    """Operations on a file that exists and has leases. The constructor raises an error for any other file."""
 
     def __init__(self, path: Path, holder: Holder, timeout: float) -> None:
         _require_leases(path)
         super().__init__(path, holder, timeout)
 
     async def snapshot(self) -> tuple[list[LeaseSnapshot], list[WaiterSnapshot]]:
-        """All leases and waiters at one moment; waiters in the order of their queues."""
+        """Returns all leases and waiters at one moment. The waiters are in the order of their queues."""
 
         def read_all(connection: sqlite3.Connection) -> tuple[list[LeaseSnapshot], list[WaiterSnapshot]]:
             transaction = WriteTransaction(connection, WakeUpSender(self._file.side_directory))
@@ -90,7 +90,7 @@ class SqliteOperations(SqliteLeases):
         return None if record is None else SqliteIntervention(**json.loads(record.value))
 
     async def break_lease(self, name: str, *, immediate: bool, reason: str | None, by: str) -> LeaseSnapshot | None:
-        """Returns the lease as it was before, or None if it is not held. `immediate` also frees it."""
+        """Returns the lease as it was before the break, or None if it was not held. `immediate` also frees it."""
 
         def break_it(transaction: WriteTransaction) -> LeaseSnapshot | None:
             rows = transaction.execute(SQL["one_lease"], name).fetchall()
@@ -120,15 +120,17 @@ def _lease(
 
 
 def _require_leases(path: Path) -> None:
-    """Creates neither a missing file, nor tables in a file of another program."""
+    """Raises an error if the file has no leases. Creates neither a missing file nor missing tables."""
     if not path.is_file():
-        raise errors.DatabaseUnreachable(f"There is no file {path}: name the file that has the leases.")
+        raise errors.DatabaseUnreachable(f"The file {path} does not exist: name the file that has the leases.")
     LeaseFile(path).require_place()
     with translated(path):
         connection = sqlite3.connect(path, timeout=1.0, isolation_level=None)
         try:
             connection.execute("PRAGMA query_only = ON")
             if not has_tables(connection, path):
-                raise errors.SchemaMissing(f"No lease was used in {path} yet: the first use makes the file ready.")
+                raise errors.SchemaMissing(
+                    f"{path} has no leases yet: name the file that has the leases, or use a lease in this file first."
+                )
         finally:
             connection.close()

@@ -1,4 +1,4 @@
-"""The queue of waiters for a lease. Every function runs in a transaction that has the file alone."""
+"""The queue of waiters for a lease. Every function runs in a transaction that has exclusive use of the file."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -10,7 +10,7 @@ from interlock.stores.sqlite.transaction import SQL, WriteTransaction
 _CLAIM_WITHIN = 1.0
 """Seconds in which a notified waiter has to take the lease, before the next waiter is notified."""
 _POLLER_EXPIRES_AFTER = 5.0
-"""Seconds after its last request for which a waiter that polls counts as waiting."""
+"""Seconds for which a polling waiter counts as waiting after its last request."""
 
 
 class QueueMember(NamedTuple):
@@ -35,10 +35,10 @@ def enqueue(transaction: WriteTransaction, request: AcquireRequest, holder: Hold
 
 
 def first(transaction: WriteTransaction, name: str, own_listener: str | None) -> QueueMember | None:
-    """The first waiter that is alive and not late. Waiters before it are removed.
+    """Returns the first waiter that is alive and not late. The waiters before it are removed.
 
-    If a notified waiter did not come, its process is stopped. So all waiters with its listener are passed over
-    together, and notified of that for when the process continues.
+    If a notified waiter did not come, its process is stopped. So all waiters with the same listener are removed
+    together, and a notification tells their process so when it continues.
     """
     for row in transaction.execute(SQL["queue"], name).fetchall():
         waiter = QueueMember(*row)
@@ -52,15 +52,16 @@ def first(transaction: WriteTransaction, name: str, own_listener: str | None) ->
 
 
 def has_waiter(transaction: WriteTransaction, name: str, own_listener: str | None) -> bool:
-    """True if a waiter waits that can be notified. Changes nothing."""
+    """True if the queue has a waiter that can be notified. Changes nothing."""
     waiters = (QueueMember(*row) for row in transaction.execute(SQL["queue"], name).fetchall())
     return any(waiter.listener is not None and is_waiting(transaction, waiter, own_listener) for waiter in waiters)
 
 
 def offer(transaction: WriteTransaction, name: str, own_listener: str | None) -> Offer | None:
-    """Notify the first waiter; the caller knows that the lease is free, and notifies a waiter of `own_listener` itself.
+    """Notify the first waiter, and return the offer. The caller has to know that the lease is free.
 
-    None: there is no waiter, or the first was notified before.
+    The caller also has to notify a waiter of `own_listener` itself. Returns None if there is no waiter, or if the first
+    waiter was notified before.
     """
     waiter = first(transaction, name, own_listener)
     if waiter is None or waiter.offered_at is not None:
@@ -73,7 +74,7 @@ def offer(transaction: WriteTransaction, name: str, own_listener: str | None) ->
 
 
 def leave(transaction: WriteTransaction, grant_id: UUID, own_listener: str | None) -> Offer | None:
-    """Remove a waiter. If the lease was offered to it, offer it to the next one, and return that offer."""
+    """Remove a waiter. If the lease was offered to this waiter, offer it to the next waiter, and return that offer."""
     rows = transaction.execute(SQL["dequeue"], str(grant_id)).fetchall()
     return offer(transaction, rows[0][0], own_listener) if rows and rows[0][1] is not None else None
 

@@ -1,6 +1,6 @@
-"""The thread that reads the file: with a write-ahead log it never waits for a writer.
+"""The thread that reads the file. With a write-ahead log, this thread never waits for a writer.
 
-It waits for the disk if a caller will rely on what was read.
+If a caller will rely on the result of a read, the thread first waits until the data that it read are on the disk.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from interlock.stores.sqlite.log import LogConnection
 T = TypeVar("T")
 
 _RECOVERY = 1000
-"""Milliseconds. Only a process that recovers the log after a crash can make a reader wait."""
+"""Milliseconds that a reader waits for a process that recovers the log after a crash. Nothing else makes it wait."""
 
 
 class _ReadJob(ThreadJob[LogConnection, T]):
@@ -39,7 +39,7 @@ class Reader:
         return self._worker.is_running
 
     async def run(self, work: Callable[[LogConnection], T], relied_on: Callable[[T], bool]) -> T:
-        """Returns the result of `work`. If it is `relied_on`, its data are on the disk by then."""
+        """Returns the result of `work`. If `relied_on` is true for the result, its data are on the disk by then."""
         job = _ReadJob(work, relied_on)
         self._worker.submit(job)
         return await job.answer(self._run_timeout, self._run_timeout)

@@ -1,4 +1,4 @@
-"""The statements of leases.sql, and the transaction of the writer that they are executed in."""
+"""The statements of leases.sql, and the writer's transaction, in which they are executed."""
 
 import sqlite3
 import time
@@ -15,7 +15,7 @@ SQL = statements("interlock.stores.sqlite", "leases.sql")
 
 @dataclass
 class WriteTransaction:
-    """An open transaction that may write. `now` and `wall` were read after it had begun.
+    """An open transaction that may write. The times `now` and `wall` were read after the transaction had begun.
 
     A job sets `durable` if its answer has to wait for the disk.
     """
@@ -26,7 +26,7 @@ class WriteTransaction:
     now: float = field(default_factory=boottime)
     wall: float = field(default_factory=time.time)
     wake_ups: dict[str, list[UUID]] = field(default_factory=dict)
-    """Waiters to notify before COMMIT, by their listener. An empty list: all of its waiters were removed."""
+    """Waiters to notify before COMMIT, by listener. An empty list tells a listener: all its waiters were removed."""
 
     _alive: dict[str, bool] = field(default_factory=dict)
 

@@ -1,7 +1,8 @@
 """Notifications between processes: each process with waiters has a datagram socket in the directory beside the file.
 
-The socket also shows that its process lives: the kernel closes it with the process, however that ends, and refuses
-later connections to its path. Process ids would not do: they are used again, and hidden from other containers.
+The socket also shows that its process lives: the kernel closes the socket when the process ends, for any reason, and
+refuses later connections to its path. Process ids cannot show that: they are used again, and other containers do not
+see them.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ _RETRY_FOR, _RETRY_EVERY = 0.1, 0.002
 
 
 class WakeUpSocket:
-    """Receives this process's notifications. Open from its creation; `name` is the address for other processes."""
+    """Receives this process's notifications, from the creation of this object. Other processes send them to `name`."""
 
     def __init__(self, directory: Path, on_turn: Callable[[UUID | None], None]) -> None:
         self.name = secrets.token_hex(6)
@@ -66,7 +67,7 @@ class WakeUpSocket:
 
 
 class WakeUpSender:
-    """Notifies other processes, from the thread that writes."""
+    """Notifies other processes. Only the writing thread uses it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -79,7 +80,10 @@ class WakeUpSender:
             return False
 
     def wake(self, name: str, ids: Iterable[UUID]) -> bool:
-        """Send the ids of waiters; none: all waiters there were removed. False: the socket's buffer is full."""
+        """Send the ids of notified waiters to a listener. No ids mean: all waiters of this listener were removed.
+
+        Returns False if the socket's buffer is full.
+        """
         message = b"".join(each.bytes for each in ids)
         try:
             with _connected(self._directory / name) as target:
@@ -90,7 +94,7 @@ class WakeUpSender:
         return True
 
     def wake_later(self, pending: dict[str, list[UUID]]) -> None:
-        """Retry where the buffer was full. A process that stays stopped loses its turn within a second."""
+        """Send again where the buffer was full. A process that stays stopped loses its turn within a second."""
         ends_at = time.monotonic() + _RETRY_FOR
         while pending and time.monotonic() < ends_at:
             time.sleep(_RETRY_EVERY)
@@ -113,7 +117,7 @@ def _connected(path: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """The socket's address, which has to be short: a longer path goes by its directory's descriptor (on Linux)."""
+    """Yields an address of the socket that is short enough: for a long path, one with its directory's descriptor."""
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         yield str(path)
         return

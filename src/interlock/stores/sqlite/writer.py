@@ -1,17 +1,17 @@
 """The one thread of an event loop that changes the file.
 
 Transactions. SQLite lets one connection write at a time, so a transaction that has begun sees the current state, and
-its decisions hold. Jobs that arrive while the thread waits for the writer lock share its transaction, and the one wait
-for the disk. Only changes that must survive a crash of the machine wait for the disk: grants, because of their tokens,
+its decisions hold. Jobs that arrive while the thread waits for the writer lock share one transaction, and one wait for
+the disk. Only changes that must survive a crash of the machine wait for the disk: grants, because of their tokens,
 and records. Renewals, releases and queue entries do not matter after a crash: no holder and no waiter survives it.
 
 Waiting for the disk. COMMIT does not wait for the disk, so a process never waits for the disk while it holds the writer
 lock: it releases the lock, and then syncs the log at the same time as other processes. A transaction that builds on an
-earlier one comes after it in the log, so it is never on the disk without it. (Once in some hundred times COMMIT empties
-the log first, as SQLite does, and then it does wait.)
+earlier transaction comes later in the log, so it is never on the disk without the earlier one. (Once in some hundred
+times SQLite empties the log in a COMMIT, and then the COMMIT does wait for the disk.)
 
-Crashes. A process killed before COMMIT leaves nothing. Killed after it, it leaves the change, and the waiters were
-notified before it. A notification for a transaction that was not committed makes a waiter check in vain.
+Crashes. A process that is killed before COMMIT leaves no change. A process that is killed after COMMIT leaves the
+change, and had notified the waiters before COMMIT. If a transaction is not committed, a notified waiter checks in vain.
 """
 
 import sqlite3
@@ -76,10 +76,11 @@ class Writer:
             self._wake_up_sender.wake_later(undelivered)
 
     def _answer_from_disk(self, settled: list[Settled]) -> None:
-        """Sync, and deliver the answers.
+        """Sync the log, and deliver the answers.
 
-        If the sync fails, the changes are committed all the same: a repeated request is answered when it succeeds. The
-        connection stays open: closing a file's last connection writes to the database, unsafe on a failing disk.
+        If the sync fails, the changes are committed all the same: a repeated request is answered once a sync succeeds.
+        The connection stays open, because closing a file's last connection writes to the database, which is not safe on
+        a failing disk.
         """
         if not settled:
             return
@@ -93,7 +94,7 @@ class Writer:
             deliver(settled)
 
     def _write(self, jobs: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]]]:
-        """Run all jobs in one transaction; if one fails, the others in another one.
+        """Run all jobs in one transaction. If one job fails, run the other jobs in another transaction.
 
         Returns the results, and the notifications that were not delivered.
         """
@@ -117,7 +118,7 @@ class Writer:
         return [], {}
 
     def _transact(self, connection: LogConnection, wanted: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]]]:
-        """Run the jobs that are still wanted in a transaction, and end it. No results: no transaction was begun."""
+        """Run the jobs that are still wanted in a transaction, and end it. Returns no results if none could begin."""
         results: list[Settled] = []
         if not self._has_begun(connection):
             return results, {}
@@ -133,7 +134,7 @@ class Writer:
         return results, {}
 
     def _has_begun(self, connection: LogConnection) -> bool:
-        """False: a user's own transaction, which does not take the writer lock, has the file."""
+        """Begin the transaction. Returns False if a user's own transaction, without the writer lock, has the file."""
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -145,7 +146,9 @@ class Writer:
 
     def _require_same_file(self, connection: LogConnection) -> None:
         if self._file.identity() != connection.identity:
-            raise errors.ConnectionLost(f"The file {self._file.path} was replaced by another since it was opened.")
+            raise errors.ConnectionLost(
+                f"The file {self._file.path} was replaced by another file since it was opened: try again."
+            )
 
     def _open(self) -> LogConnection:
         if self._connection is None:
@@ -163,7 +166,7 @@ class Writer:
 
 
 def _done(jobs: list[Work], transaction: WriteTransaction) -> list[Settled]:
-    """The results up to the first job that fails, if one does."""
+    """Run the jobs. Returns their results, up to and including the first job that fails, if any."""
     results: list[Settled] = []
     for job in jobs:
         try:

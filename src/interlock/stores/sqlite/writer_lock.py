@@ -2,9 +2,9 @@
 
 SQLite waits for its own write lock by trying again at growing intervals, so a process that has just written and wants
 to write again mostly wins, and others wait for seconds. The kernel wakes the processes that wait for an flock, and
-releases it when a process dies. There are two flocks: a process that has the entry lock waits for the writer lock, and
-then releases the entry lock. So a process that comes back at once is queued behind at least one other, however fast
-it is.
+releases the flock when its process dies. There are two flocks: a process that has the entry lock waits for the writer
+lock, and then releases the entry lock. So a process that comes back at once is queued behind at least one other
+process, however fast it is.
 
 The kernel wakes the process that has waited longest, but the entry lock is free until that process runs, and a process
 that comes back in that moment would overtake all waiters, time and again. So a process that had to wait the last
@@ -25,7 +25,10 @@ _WAKING = 0.0001
 
 
 class WriterLock:
-    """Blocks without limit: only for threads that may block. Each has its own descriptors, so threads wait too."""
+    """Blocks without a time limit, so only threads that may block can use it.
+
+    Each `WriterLock` has its own descriptors, so threads of one process wait for each other too.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -68,7 +71,7 @@ class WriterLock:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """True if it was free, and is held now."""
+    """Returns True if the lock was free, and this descriptor holds it now."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
