@@ -4,9 +4,9 @@ Permissions: the record names the orchestration that works on it, and only the s
 write is one transaction with the fence of the attempt, the lock of the record, the comparison of its orchestration, and
 the event (`owned`). A step of any other orchestration is refused (`RecordOvertaken`) before its effect.
 
-Crashes: a crash between an effect and its event leaves the effect, which the next attempt confirms. An effect outside
-the database has no fence of Interlock's when its step is overtaken in the meantime. So an orchestration that takes over
-first waits until its predecessor has ended (`has_ended`).
+Crashes: a crash between an effect and its event leaves the effect, which the next attempt confirms. Interlock's fence
+does not stop an effect outside the database if another orchestration takes over during the step. So an orchestration
+that takes over first waits until its predecessor has ended (`has_ended`).
 """
 
 import re
@@ -78,7 +78,10 @@ class Effects(Generic[R]):
         return declare(function)
 
     def observation(self, function: Callable[[R, T], Awaitable[O]]) -> Activity[T, O]:
-        """Declare `function` as a step that only reads. It runs while the record belongs to its orchestration."""
+        """Declare `function` as a step that only reads.
+
+        It is called only if the record still names the step's orchestration.
+        """
 
         async def perform(attempt: Attempt, task: T) -> O:
             async with self.owned(attempt, task) as (_, record):
@@ -88,10 +91,11 @@ class Effects(Generic[R]):
         return self.activity(_like(function, perform, result=get_type_hints(function)["return"]))
 
     def effect(self, event: str, function: Callable[[R, T], Awaitable[Changes | None]]) -> Activity[T, str]:
-        """Declare `function` as a step that changes something. It runs while the record belongs to its orchestration.
+        """Declare `function` as a step that changes something.
 
-        It runs outside of a transaction, once per attempt. Its changes and `event` are then written in one transaction.
-        The result of the step is the detail of the event.
+        The function is called once per attempt, outside of a transaction, and only if the record still names the step's
+        orchestration. The changes that it returns and `event` are then written in one transaction. The step returns the
+        detail of the event.
         """
 
         async def perform(attempt: Attempt, task: T) -> str:
@@ -109,13 +113,17 @@ class Effects(Generic[R]):
 
     @asynccontextmanager
     async def owned(self, attempt: Attempt, task: Task) -> AsyncIterator[tuple[Any, R]]:
-        """A transaction that commits only for the newest attempt of the orchestration that the record names."""
+        """Open a transaction that commits only for the newest attempt of the orchestration that the record names.
+
+        Yields the connection and the locked record.
+        """
         async with self._transactions.transaction() as connection:
             await attempt.fence(connection)
             record = await self._records.lock(connection, task.record)
             if record.orchestration != task.orchestration:
                 raise RecordOvertaken(
-                    f"{record.orchestration} works on the {self._records.word} {record.id} now: leave it to that one."
+                    f"The orchestration {record.orchestration} works on the {self._records.word} {record.id} now: "
+                    "leave the work to that orchestration."
                 )
             yield connection, record
 
@@ -126,7 +134,7 @@ class Effects(Generic[R]):
         )
 
     async def wait_for_predecessor(self, run: Run, task: Task) -> None:
-        """Wait until the orchestration that this one has taken over from has ended, with its clean-up."""
+        """Wait until the previous orchestration, which this one has replaced, and its clean-up have ended."""
         await wait_until(run, lambda: run.call(self.has_ended, task), lambda has_ended, _: has_ended)
 
     async def transition_columns(
@@ -136,7 +144,10 @@ class Effects(Generic[R]):
         return {}
 
     async def _transition(self, attempt: Attempt, transition: Transition) -> None:
-        """A repetition changes nothing: it finds that no work goes on, or that the state is written already."""
+        """Write the state and the event.
+
+        A repetition changes nothing, because the work has ended or the state is written already.
+        """
         at, failure, columns = attempt.at, transition.failure, dict[str, Any]()
         async with self.owned(attempt, transition.task) as (connection, record):
             if not record.working:
@@ -170,23 +181,24 @@ class Effects(Generic[R]):
             return machine.next_state(record.state, event)
         except IllegalTransition as error:
             raise RecordOvertaken(
-                f"The {self._records.word} {record.id} is {record.state} and cannot {event} any more: leave it so."
+                f"The {self._records.word} {record.id} is {record.state} and cannot {event} any more: leave the "
+                f"{self._records.word} as it is."
             ) from error
 
     async def _read_state(self, attempt: Attempt, task: Task) -> str | None:
-        """The record's state; None if this task has ended, or another orchestration works on the record."""
+        """Returns the record's state; None if this task has ended, or another orchestration works on the record."""
         async with self._transactions.transaction() as connection:
             record = await self._records.read(connection, task.record)
         return record.state if record.working and record.orchestration == task.orchestration else None
 
     async def _read_failure(self, attempt: Attempt, task: Task) -> Failure:
-        """The failure of the orchestration that this clean-up belongs to."""
+        """Returns the failure of the orchestration that this clean-up belongs to."""
         async with self._transactions.transaction() as connection:
             outcome = await read_outcome(connection, self._records.schema, task.orchestration)
         if outcome is None or (failure := outcome.failure) is None:
-            return Failure("outcome_unknown", "It did not complete.")
+            return Failure("outcome_unknown", "The orchestration did not complete.")
         if outcome.kind == "cancelled":
-            return Failure("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
+            return Failure("cancelled", f"The orchestration was cancelled: {failure.message or 'no reason'}.")
         return Failure(known_code(failure.code), _STEP.sub("", failure.message))
 
     async def _has_ended(self, attempt: Attempt, task: Task) -> bool:
@@ -196,7 +208,7 @@ class Effects(Generic[R]):
 
 
 def _like(function: Callable[..., Any], step: Callable[..., Any], *, result: Any) -> Callable[..., Any]:
-    """`step` with the name, the module and the types of `function`, which it calls."""
+    """Give `step` the name, the module and the types of `function`, which it calls, and return it."""
     _, task, *_ = get_type_hints(function).values()
     step.__name__, step.__qualname__, step.__module__ = function.__name__, function.__qualname__, function.__module__
     step.__annotations__ = {"attempt": Attempt, "task": task, "return": result}

@@ -13,7 +13,10 @@ INTERLOCK = "interlock"
 
 @dataclass(frozen=True)
 class RecordEvent:
-    """`orchestration` is the one that the step belongs to, or the one that was requested."""
+    """An event of a record.
+
+    `orchestration` is the orchestration whose step wrote the event, or the requested orchestration.
+    """
 
     kind: str
     recorded_at: datetime
@@ -46,12 +49,15 @@ class RecordHistory:
     async def list(
         self, connection: Any, subject: str, limit: int = 100, *, after: tuple[datetime, str] | None = None
     ) -> list[RecordEvent]:
-        """The newest first; `after` is the time and the kind of the last event of the previous page."""
+        """Returns the record's events, the newest first.
+
+        `after` is the time and the kind of the last event of the previous page.
+        """
         rows = await self._fetch(connection, "events", subject, limit, *(after or (None, None)))
         return [RecordEvent(*row) for row in rows]
 
     async def detail(self, connection: Any, subject: str, kind: str, at: datetime) -> str | None:
-        """The detail of one event; None if there is no such event."""
+        """Returns the detail of one event; None if there is no such event."""
         rows = await self._fetch(connection, "event", subject, at, kind)
         return rows[0][0] if rows else None
 
@@ -63,7 +69,7 @@ class RecordHistory:
 
 
 async def prune_events(connection: Any, schema: str, older_than: float, limit: int) -> int:
-    """Delete events of all kinds of records that are older than so many seconds, `limit` at most.
+    """Delete events that are older than `older_than` seconds, of records of all kinds, at most `limit`.
 
     Returns the number of deleted rows.
     """

@@ -1,4 +1,7 @@
-"""A record, and the inputs of its orchestrations. Histories keep all of these, so none of them holds a secret."""
+"""A record, and the inputs of its orchestrations.
+
+The engine's histories keep the inputs, so no input holds a secret.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +13,9 @@ DELETING, DELETED = "deleting", "deleted"
 
 @dataclass(frozen=True)
 class Record:
-    """`orchestration` works on the record while `working` is True; otherwise it was the last that did.
+    """The base of all records.
+
+    While `working` is True, `orchestration` works on the record; otherwise it was the last one.
 
     `error` is the failure of that orchestration, if it failed. `revision` grows with each change.
     """
@@ -29,7 +34,7 @@ class Record:
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
+        """The name of the record in messages."""
         return self.id
 
 
@@ -58,10 +63,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Transition:
-    """An event of the record's state machine; None leaves the state as it is.
+    """An event of the record's state machine. `event=None` leaves the state as it is.
 
-    `ends` is True if the work on the record ends with it. `gone` is True if everything that belonged to the record was
-    observed to be gone, so its names are freed too.
+    `ends` is True if the work on the record ends with this transition. `gone` is True if everything that belonged to
+    the record was observed to be gone; the record's names are then freed too.
     """
 
     task: Task

@@ -1,9 +1,10 @@
 """Requests for work on records. A request is part of the caller's transaction, and takes effect if that commits.
 
 Permissions: a request locks the record. While an orchestration works on the record, only a request that takes over is
-accepted. It writes its own orchestration into the record, so that no step of the previous one writes any more, and
-cancels the previous one. An orchestration clears `working` when it ends. One that has ended without that, together with
-its clean-up (it was cancelled, or the engine gave it up), no longer counts as working and blocks no request.
+accepted. Such a request writes its own orchestration into the record, so that no step of the previous orchestration
+writes any more, and cancels the previous orchestration. An orchestration clears `working` when it ends. If an
+orchestration and its clean-up have ended without that (it was cancelled, or the engine gave it up), the record no
+longer counts as working, and blocks no request.
 
 Crashes: a crash leaves nothing, or all that was committed. Any replica starts the recorded orchestration.
 """
@@ -26,7 +27,10 @@ EMPTY_TASK = Task()
 
 
 class Requests(Generic[R]):
-    """`records` is for reading. A request is done when the record's orchestration has ended. `by` is the actor."""
+    """Requests for records of one kind. `records` is for reading, and `by` is the actor.
+
+    A request is done when the record's orchestration has ended.
+    """
 
     def __init__(self, records: RecordTable[R]) -> None:
         self.records = records
@@ -58,9 +62,10 @@ class Requests(Generic[R]):
         key: str | None = None,
         columns: Mapping[str, Any] = MappingProxyType({}),
     ) -> R:
-        """Start work on a locked record. An orchestration that works on it is cancelled, and the new one waits for it.
+        """Start an orchestration on a locked record.
 
-        `event` None leaves the state as it is. `columns` are written too. `key`: see `new_id`.
+        If another orchestration works on the record, that one is cancelled, and the new one waits for its end.
+        `event=None` leaves the state as it is. `columns` are written into the record too. For `key` see `new_id`.
         """
         if event is not None:
             await self.records.apply_event(connection, record, event)
@@ -77,7 +82,7 @@ class Requests(Generic[R]):
         )
 
     async def change_state(self, connection: Any, record: R, event: str, *, by: str = INTERLOCK) -> R:
-        """Apply an event that needs no work. `record` is locked."""
+        """Apply an event that needs no orchestration. The caller has to lock `record` first."""
         await self.records.apply_event(connection, record, event)
         at = await self.records.change(connection, record.id)
         await self.records.events.note(connection, record.id, event, at, actor=by)
@@ -93,7 +98,9 @@ class Requests(Generic[R]):
         columns: Mapping[str, Any] = MappingProxyType({}),
         check: Callable[[R], Awaitable[None]] | None = None,
     ) -> R:
-        """Start the deletion, even while another orchestration works on the record. `check` may refuse.
+        """Start the deletion, even while another orchestration works on the record.
+
+        `check` may raise an error to refuse it.
 
         A record that is being deleted is returned unchanged.
         """
@@ -105,9 +112,9 @@ class Requests(Generic[R]):
         return await self.begin(connection, record, "delete", orchestration, by=by, columns=columns)
 
     async def find_repeated(self, connection: Any, id: str | None, **same: Any) -> R | None:
-        """The record that an earlier attempt of this request created under that id; None without one.
+        """Returns the record that an earlier attempt of the request created under `id`, or None.
 
-        Raises `OnceConflict` for a record with other values than `same`.
+        Raises `OnceConflict` if the record has other values than `same`.
         """
         try:
             record = id and await self.records.read(connection, id)
@@ -115,15 +122,21 @@ class Requests(Generic[R]):
             return None
         if record and any(getattr(record, name) != value for name, value in same.items()):
             word = self.records.word
-            raise OnceConflict(f"The {word} {record.label} was created under that key: use a new one.", key=record.id)
+            raise OnceConflict(
+                f"The {word} {record.label} was created under that key with other values: use a new key.", key=record.id
+            )
         return record or None
 
     async def cancel(self, connection: Any, id: str, *, by: str = INTERLOCK) -> R:
-        """Cancel the orchestration that works on the record. Its clean-up writes the record's state afterwards."""
+        """Cancel the orchestration that works on the record.
+
+        The clean-up of that orchestration writes the record's state.
+        """
         record = await self.lock(connection, id)
         if not record.working:
             raise IllegalTransition(
-                f"Nothing works on the {self.records.word} {record.label}, which is {record.state}: leave it as it is.",
+                f"No orchestration works on the {self.records.word} {record.label}, which is {record.state}: there is "
+                "nothing to cancel.",
                 state=record.state,
                 event="cancel",
             )
@@ -135,7 +148,7 @@ class Requests(Generic[R]):
         return record
 
     async def lock(self, connection: Any, id: str) -> R:
-        """Lock the record. `working` of the result is True only if its orchestration has not ended yet."""
+        """Lock the record and return it. Its `working` is True only if the orchestration has not ended yet."""
         record = await self.records.lock(connection, id)
         if record.working:
             is_working = await is_unfinished(connection, self.records.schema, record.orchestration)
@@ -143,7 +156,10 @@ class Requests(Generic[R]):
         return record
 
     async def lock_present(self, connection: Any, id: str) -> R:
-        """Lock the record, even while an orchestration works on it. Raises the table's `unknown` if it is deleted."""
+        """Lock the record, even while an orchestration works on it.
+
+        Raises the table's `unknown` if the record is deleted.
+        """
         record = await self.lock(connection, id)
         if record.state == DELETED:
             raise self.records.unknown(f"The {self.records.word} {record.label} is deleted: {self.records.list_hint}.")
@@ -155,13 +171,13 @@ class Requests(Generic[R]):
         if record.working:
             raise self.records.busy(
                 f"The {self.records.word} {record.label} is {record.state}, and {record.orchestration} works on it: "
-                "wait until that has ended.",
+                "wait until that orchestration has ended.",
                 orchestration=record.orchestration,
             )
         return record
 
     def new_id(self, id: str, orchestration: Orchestration[Any, Any], key: str | None = None) -> str:
-        """A new id of an orchestration that works on the record; the same id each time for the same `key`."""
+        """Returns a new id for an orchestration on the record. The same `key` gives the same id each time."""
         return f"{self.records.word}-{id}-{_verb(orchestration)}-{key or uuid.uuid4().hex[:8]}"
 
     async def _record_start(

@@ -24,7 +24,7 @@ Cursor = tuple[str, str]
 
 @dataclass(frozen=True)
 class Page(Generic[R]):
-    """`following` is the start of the next page; None on the last page."""
+    """One page of records. `following` is the start of the next page; None on the last page."""
 
     items: Sequence[R]
     following: Cursor | None
@@ -33,8 +33,8 @@ class Page(Generic[R]):
 class RecordTable(Generic[R]):
     """A subclass declares the kind of record, and adds statements of its own.
 
-    `word` names a record in messages and events, `table` in the database. `filters` and `sorts` are conditions and keys
-    (texts) of `page` in SQL, where ``t`` is the record and ``{0}`` the requested value.
+    `word` names a record in messages and events, `table` in the database. `filters` are the conditions of `page` in
+    SQL, and `sorts` its sort keys (texts); in both, ``t`` is the record and ``{0}`` the requested value.
     """
 
     record: type[R]
@@ -74,7 +74,7 @@ class RecordTable(Generic[R]):
         return self.one(await self._fetch_own(connection, "read", id), id)
 
     async def find(self, connection: Any, id: str) -> R:
-        """Find a record by the name that users give it. The default is its id."""
+        """Find a record by the name that users give it. By default, this name is the record's id."""
         return await self.read(connection, id)
 
     async def lock(self, connection: Any, id: str) -> R:
@@ -82,7 +82,7 @@ class RecordTable(Generic[R]):
         return self.one(await self._fetch_own(connection, "lock", id), id)
 
     async def change(self, connection: Any, id: str, at: datetime | None = None, **columns: Any) -> datetime:
-        """Write columns. `at` is the time of the change, which is returned; None is now."""
+        """Write columns, and return the time of the change: `at`, or the current time if `at` is None."""
         values = [self._stored(*column) for column in columns.items()]
         writes = "".join(f"{name} = {self._place(name, number)}, " for number, name in enumerate(columns, 3))
         statement = (
@@ -95,7 +95,8 @@ class RecordTable(Generic[R]):
     async def apply_event(self, connection: Any, record: R, event: str, **columns: Any) -> bool:
         """Write the event's target state, with `columns`, into a locked record.
 
-        Return False if it was in that state already. Raises `IllegalTransition`. JSON columns are for `change`.
+        Returns False if the record was in that state already. Raises `IllegalTransition` if the record's state does not
+        allow the event. Use `change` for JSON columns.
         """
         values = {name: storable(value) for name, value in columns.items()} | {"revision": record.revision + 1}
         decision = await self.machine.apply(connection, record.id, event, values=values)
@@ -114,7 +115,7 @@ class RecordTable(Generic[R]):
         limit: int = 50,
         **wanted: Any,
     ) -> Page[R]:
-        """A page of records. `wanted` are the values of `filters`; None leaves a filter out."""
+        """Returns a page of records. `wanted` are the values of `filters`; None leaves a filter out."""
         given = {name: value for name, value in wanted.items() if value is not None}
         values = [self._stored(*each) for each in given.items()]
         conditions = [self._filters()[name].format(f"${place}") for place, name in enumerate(given, 1)]
@@ -140,7 +141,10 @@ class RecordTable(Generic[R]):
         return now  # type: ignore[no-any-return]
 
     async def fetch(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
-        """Run a statement of the domain's own. ``:columns`` in it are those of `from_row`, of a table called ``t``."""
+        """Run a statement of the domain's own.
+
+        In it, ``:columns`` stands for the columns of `from_row`, from a table ``t``.
+        """
         statement = queries(self.package, self.schema)[name]
         return await fetch(connection, statement.replace(":columns", self.columns), *args)
 
@@ -162,7 +166,7 @@ class RecordTable(Generic[R]):
         )
 
     def triggers(self) -> str:
-        """The triggers of the state machine, for the migration that creates the table."""
+        """Returns the SQL of the state machine's triggers, for the migration that creates the table."""
         lines = self.machine.install_sql("interlock.state_machine_v1").splitlines()
         return "\n".join(line for line in lines if not line.startswith("DROP")).replace('"', "")
 
@@ -170,7 +174,7 @@ class RecordTable(Generic[R]):
         return {"states": "t.state = ANY (CAST({0} AS text[]))", **self.filters}
 
     def _sort_keys(self) -> Mapping[str, tuple[str, str]]:
-        """Sort keys: expressions with their types."""
+        """Returns the sort keys: SQL expressions with their types."""
         texts = {name: (_text(key), "text") for name, key in {"state": "t.state", **self.sorts}.items()}
         return {"created": ("t.created_at", "timestamptz"), **texts}
 
@@ -181,7 +185,7 @@ class RecordTable(Generic[R]):
         )
 
     def _stored(self, name: str, value: Any) -> Any:
-        """JSON as text, because each kind of connection converts values in its own way."""
+        """Returns a JSON value as text, because each kind of connection converts values in its own way."""
         if name not in self.json_columns or value is None:
             return value
         return json.dumps(_storable(value))
@@ -220,12 +224,12 @@ class NamedTable(RecordTable[R]):
 
 
 def _text(key: str) -> str:
-    """A sort key in an order that no locale changes, with '' for NULL, which no comparison gets past."""
+    """Returns a sort key whose order no locale changes. '' replaces NULL, because no comparison with NULL is true."""
     return f"coalesce({key}, '') COLLATE \"C\""
 
 
 def _storable(value: Any) -> Any:
-    """A JSON value with every text passed through `storable`."""
+    """Returns a JSON value with every text passed through `storable`."""
     match value:
         case dict():
             return {storable(name): _storable(inner) for name, inner in value.items()}

@@ -21,11 +21,14 @@ T = TypeVar("T")
 _TIMEOUT = 20.0
 _ATTEMPTS = 5
 _AGAIN = ("40P01", "23505")
-"""A deadlock; or another transaction has just inserted a row that was missing here: the next attempt finds it."""
+"""A deadlock; or another transaction has just inserted the same row: the next attempt finds that row."""
 
 
 class Transactions:
-    """`purpose` names the sessions in the server. `timeout` limits the wait for a free session."""
+    """Transactions on a few sessions.
+
+    `purpose` names the sessions in the server. `timeout` limits the wait for a free session.
+    """
 
     def __init__(self, url: str, purpose: str, size: int = 5, *, timeout: float | None = None) -> None:
         self._url = url
@@ -36,7 +39,7 @@ class Transactions:
         self._is_closed = False
 
     async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """Run `work` in a transaction of its own, and again if it conflicts with another transaction."""
+        """Run `work` in a transaction of its own, and repeat the transaction if it conflicts with another one."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return await self._transacted(work)
@@ -49,13 +52,16 @@ class Transactions:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
-        """Yields the connection, of the kind that `Attempt.fence` takes."""
+        """Open a transaction. Yields its connection, which `Attempt.fence` accepts."""
         async with self.session() as session, session.transaction(longest_pause=_TIMEOUT):
             yield session.driver_connection
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
-        """A session that is reused, unless its use ends with an error that may have left something behind."""
+        """Yields a session.
+
+        It is reused afterwards, unless its use ended with an error that may have left something behind.
+        """
         async with self._slot():
             session = await self._acquire()
             try:
@@ -109,7 +115,7 @@ class Transactions:
 
 @cache
 def queries(package: str, schema: str) -> Queries:
-    """The statements in ``queries.sql`` of that package."""
+    """Returns the statements in ``queries.sql`` of that package."""
     return Queries(package, "queries.sql", schema)
 
 
@@ -118,7 +124,10 @@ async def fetch(connection: Any, statement: str, *args: Any) -> user_connections
 
 
 def storable(value: Any) -> Any:
-    """`value` without the characters that PostgreSQL stores in no text. Texts of other systems may contain them."""
+    """Returns `value` without the characters that PostgreSQL stores in no text.
+
+    Texts of other systems may contain such characters.
+    """
     return value.encode(errors="replace").decode().replace("\0", "?") if isinstance(value, str) else value
 
 

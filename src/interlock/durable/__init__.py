@@ -1,7 +1,7 @@
 """Orchestrations: work in steps that survives the death of a replica, because any other replica finishes it.
 
 `declarations` declares activities and orchestrations, `run` is the interface of an orchestration, `attempt` the
-interface of an activity, and `replica` the object that a process opens to take part. Only `engine` imports the engine.
+interface of an activity, and `replica` the object that a process opens to run them. Only `engine` imports the engine.
 
 Packages that build on this one read and write its tables, and the engine's, only through these: in Python `requests`
 and `status`, in a transaction of the caller's; in SQL the versioned functions of `0006_orchestrations`. Their

@@ -1,11 +1,11 @@
 """The interface of an activity: the step, the number of this attempt at it, and the fence of its effects.
 
 Permissions: a row of the database counts the attempts at a step. Each attempt raises the count before it does anything.
-An effect counts only in a transaction that has locked the row while that still holds the attempt's own number: `fence`.
-So a worker that was stopped, and whose step another worker has begun in the meantime, can no longer write.
+An effect counts only in a transaction that has locked the row (`fence`) while the row still holds the attempt's own
+number. So a worker that was stopped, and whose step another worker has begun in the meantime, can no longer write.
 
 Crashes: a crash after the count was raised leaves an unused number. A crash inside a fenced transaction leaves nothing.
-A crash after its commit leaves the effect, which the next attempt finds by `key`: that is the same for all attempts.
+A crash after its commit leaves the effect, which the next attempt finds by `key`, which is the same for all attempts.
 """
 
 import asyncio
@@ -25,7 +25,10 @@ _FENCE = (
 
 @dataclass(frozen=True)
 class Attempt:
-    """`number` is the fencing token, which grows with each attempt at the step. `at` is the start of the first one."""
+    """One attempt at a step.
+
+    `number` is its fencing token, which grows with each attempt. `at` is the first attempt's start.
+    """
 
     orchestration: str
     root: str
@@ -37,14 +40,18 @@ class Attempt:
 
     @property
     def key(self) -> str:
-        """The idempotency key for other systems: the same for every attempt at this step, and for no other step."""
+        """The idempotency key for other systems.
+
+        Every attempt at this step has the same key, and no other step has it.
+        """
         return f"{self.orchestration}/{self.execution}.{self.step}"
 
     def fence(self, connection: Any) -> Awaitable[None]:
         """Let the transaction on `connection` commit only while no later attempt has begun.
 
-        Raises `AttemptSuperseded` if one has. Call it before the effect or after it, in the same transaction. Await it
-        in a coroutine function. In a plain function, with a sync connection, it is done when the call returns.
+        Raises `AttemptSuperseded` if a later attempt has begun. Call `fence` before or after the effect, in the same
+        transaction. A coroutine function has to await it. In a plain function, with a sync connection, the fence is set
+        when the call returns.
         """
         statement = in_schema(_FENCE, self.schema)
         args = (self.root, self.orchestration, self.execution, self.step, self.number)

@@ -43,7 +43,7 @@ class CompletionWaiters:
             await asyncio.wait([self._task])
 
     async def _watch(self) -> None:
-        """Poll while there are waiters. An unreachable database is polled again."""
+        """Poll while there are waiters. If the database is unreachable, poll again later."""
         while self._waiters:
             try:
                 for row in await self._database.fetch("ended", list(self._waiters)):

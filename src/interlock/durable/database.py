@@ -19,7 +19,7 @@ _SUPERSEDED = "IL010"
 
 
 def engine_schema(schema: str) -> str:
-    """The schema of the engine's tables, which the engine creates and changes itself."""
+    """Returns the name of the schema of the engine's tables, which the engine creates and changes itself."""
     return f"{schema}_engine"
 
 
@@ -35,15 +35,15 @@ class Statements:
 
 
 async def fetch_value(connection: Any, sql: str, *args: Any) -> Any:
-    """The single value that `sql` returns in the caller's transaction; None without a row.
+    """Run `sql` in the caller's transaction, and return its single value; None if it returns no row.
 
-    Raises `ConnectionUnfit` outside a transaction.
+    Raises `ConnectionUnfit` if `connection` has no open transaction.
     """
     return await user_connections.run_steps(connection, _value(sql, args), _translate)
 
 
 async def fetch_rows(connection: Any, sql: str, *args: Any) -> user_connections.Rows:
-    """All rows that `sql` returns, otherwise as `fetch_value`."""
+    """Like `fetch_value`, but returns all rows."""
     return await user_connections.run_steps(connection, _rows(sql, args), _translate)
 
 
@@ -69,7 +69,10 @@ def _translate(code: str | None) -> errors.InterlockError | None:
 
 
 class EngineDatabase:
-    """The replica's own connection. `connections` counts how often it was opened: more than once if it was lost."""
+    """The replica's own connection.
+
+    `connections` counts how often it was opened: more than once after a lost connection.
+    """
 
     def __init__(self, url: str, schema: str, password: Password | None = None) -> None:
         self.schema = schema
@@ -80,7 +83,7 @@ class EngineDatabase:
         self._connection = ManagedConnection("orchestrations", self._connect, lambda purpose: None)
 
     async def check(self) -> None:
-        """Raises the error if the database is unreachable or its schema is not current."""
+        """Raises an error if the database is unreachable or its schema is not current."""
         session = await self._connection.session()
         (await read_status(session, self.schema)).require()
 

@@ -1,10 +1,10 @@
 """Declarations of activities and orchestrations: functions with a name, types and a retry policy.
 
-Nothing is opened here.
+A declaration opens no connection.
 
 The engine runs an orchestration from its start again at every turn. At the end of each turn the coroutine is thrown
 away where it waits. So `finally:` and `with` blocks would run at every turn instead of at the end, and an `except:`
-that catches everything would keep the coroutine from ending. Both are refused at the declaration.
+that catches everything would keep the coroutine from ending. So the declaration refuses both.
 """
 
 import ast
@@ -27,15 +27,16 @@ I = TypeVar("I")  # noqa: E741 # input and output
 O = TypeVar("O")  # noqa: E741
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-_CLEANUP_HINT = "put what has to be cleaned up into an orchestration of its own, and name that as cleanup="
+_CLEANUP_HINT = "move the clean-up into an orchestration of its own, and pass that orchestration as cleanup="
 
 
 @dataclass(frozen=True)
 class Retry:
-    """`attempts` in all; the pause after the first failure is `first` seconds, and grows by `factor` up to `longest`.
+    """A retry policy. There are at most `attempts` attempts.
 
-    Errors of the types in `never`, and `DoNotRetry`, end the attempts. The default retries long enough to outlast an
-    outage of the database of some minutes.
+    The pause after the first failure is `first` seconds; each later pause is `factor` times as long, up to `longest`.
+    Errors of the types in `never`, and `DoNotRetry`, end the attempts. The default policy outlasts a database outage of
+    some minutes.
     """
 
     attempts: int = 10
@@ -47,11 +48,12 @@ class Retry:
     def __post_init__(self) -> None:
         if self.attempts < 1 or self.first < 0 or self.factor < 1 or self.longest < self.first:
             raise ConfigurationError(
-                f"{self!r} cannot work: at least 1 attempt, pauses of 0 s or more, a factor of 1 or more."
+                f"{self!r} cannot work: use at least 1 attempt, pauses of 0 s or more, a factor of 1 or more, and a "
+                "longest pause that is not shorter than the first."
             )
 
     def pause(self, failures: int) -> float | None:
-        """The pause after so many failures; None if that was the last attempt."""
+        """Returns the pause after `failures` failures; None if there is no further attempt."""
         if failures >= self.attempts:
             return None
         return min(self.longest, self.first * self.factor ** min(failures - 1, 64))
@@ -65,11 +67,11 @@ FOREVER = Retry(attempts=1_000_000)
 
 @dataclass(frozen=True, eq=False)
 class Activity(Generic[I, O]):
-    """One effect. It may run more than once, and has to leave a single effect nevertheless; see `Attempt`.
+    """A step with one effect. It may run more than once, and has to leave a single effect nevertheless; see `Attempt`.
 
-    `timeout` limits an attempt. A replica that is being closed waits that long for it, unless it is `interruptible`:
-    then it is cancelled, and another replica runs it again. A plain function runs in a thread and cannot be
-    interrupted: for that, `timeout` only limits the wait.
+    `timeout` limits an attempt. A replica that is being closed waits that long for a running activity. An
+    `interruptible` activity is cancelled instead, and another replica runs it again. A plain function runs in a thread
+    and cannot be interrupted: its `timeout` only limits the wait.
     """
 
     name: str
@@ -87,7 +89,10 @@ class Activity(Generic[I, O]):
 
 @dataclass(frozen=True, eq=False)
 class Orchestration(Generic[I, O]):
-    """The order of effects. `cleanup` is started with the same input if the orchestration fails or is cancelled."""
+    """A coroutine function that runs steps in order.
+
+    The orchestration `cleanup` is started with the same input if the orchestration fails or is cancelled.
+    """
 
     name: str
     version: str
@@ -109,7 +114,10 @@ class DeclareActivity(Protocol):
 
 
 class Orchestrations:
-    """The activities and orchestrations of one part of an application. `prefix` keeps names of parts apart."""
+    """The activities and orchestrations of one part of an application.
+
+    `prefix` distinguishes their names from those of other parts.
+    """
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = f"{prefix}." if prefix else ""
@@ -133,10 +141,13 @@ class Orchestrations:
         timeout: Duration = 60.0,
         interruptible: bool = False,
     ) -> DeclareActivity:
-        """``@work.activity()`` on a ``def`` or ``async def name(attempt: Attempt, order: Order) -> Receipt``."""
+        """Declare an activity.
+
+        Put ``@work.activity()`` on a ``def`` or ``async def name(attempt: Attempt, order: Order) -> Receipt``.
+        """
         longest = seconds(timeout)
         if not 0 < longest <= 86400:
-            raise ConfigurationError(f"timeout={timeout!r}: an activity takes more than 0 s, and a day at most.")
+            raise ConfigurationError(f"timeout={timeout!r} is not valid: use more than 0 s, and a day at most.")
 
         def declare(function: Callable[..., Any], /) -> Activity[Any, Any]:
             input_type, output_type = types_of(function, "activity")
@@ -145,7 +156,7 @@ class Orchestrations:
                 whole, function, input_type, output_type, retry, longest, interruptible
             )
             if interruptible and activity.is_plain:
-                raise ConfigurationError(f"Nothing can interrupt a plain function: make {whole!r} an `async def`.")
+                raise ConfigurationError(f"A plain function cannot be interrupted: make {whole!r} an `async def`.")
             if self._activities.setdefault(whole, activity) is not activity:
                 raise ConfigurationError(f"There are two activities {whole!r}: give one of them another name=.")
             return activity
@@ -155,12 +166,15 @@ class Orchestrations:
     def orchestration(
         self, *, name: str | None = None, version: str = "1.0.0", cleanup: Orchestration[Any, Any] | None = None
     ) -> "Callable[[Callable[[Run, I], Awaitable[O]]], Orchestration[I, O]]":
-        """``@work.orchestration()`` on an ``async def name(run: Run, order: Order) -> Receipt``.
+        """Declare an orchestration: put ``@work.orchestration()`` on a coroutine function.
 
-        A running orchestration is finished by the version that it was started with, so keep that declared until then.
+        The function has the form ``async def name(run: Run, order: Order) -> Receipt``.
+
+        A running orchestration is finished by the version that it was started with, so keep that version declared until
+        the orchestration has ended.
         """
         if not _VERSION.fullmatch(version):
-            raise ConfigurationError(f"version={version!r}: it has to look like '1.0.0'.")
+            raise ConfigurationError(f"version={version!r} is not valid: write three numbers, like '1.0.0'.")
 
         def declare(function: "Callable[[Run, I], Awaitable[O]]") -> Orchestration[I, O]:
             if not inspect.iscoroutinefunction(function):
@@ -170,7 +184,7 @@ class Orchestrations:
             whole = self._prefix + (name or _own_name(function))
             made: Orchestration[I, O] = Orchestration(whole, version, function, input_type, output_type, cleanup)
             if self._orchestrations.setdefault((whole, version), made) is not made:
-                raise ConfigurationError(f"There are two orchestrations {whole!r} {version}: raise the version of one.")
+                raise ConfigurationError(f"There are two orchestrations {whole!r} {version}: raise one version.")
             return made
 
         return declare
@@ -185,7 +199,7 @@ class Registry:
         if len(self.activities) + len(self.orchestrations) < sum(
             len(part.activities) + len(part.orchestrations) for part in dict.fromkeys(parts)
         ):
-            raise ConfigurationError("Two parts declare the same name: give Orchestrations(…) a prefix of its own.")
+            raise ConfigurationError("Two parts declare the same name: give each Orchestrations(…) its own prefix.")
 
     @property
     def longest_timeout(self) -> float:
@@ -207,8 +221,8 @@ def _check_replayable(function: Callable[..., Any]) -> None:
         return
     for line, found in sorted(_unreplayable_blocks(ast.parse(source))):
         raise ConfigurationError(
-            f"The orchestration {function.__qualname__} has {found} (line {line} of it), which would run at every "
-            f"turn: {_CLEANUP_HINT}."
+            f"The orchestration {function.__qualname__} has {found} in its line {line}, and that block would run "
+            f"at every turn: {_CLEANUP_HINT}."
         )
 
 
@@ -220,4 +234,4 @@ def _unreplayable_blocks(tree: ast.AST) -> Iterator[tuple[int, str]]:
             case ast.With() | ast.AsyncWith():
                 yield node.lineno, "a `with` block"
             case ast.ExceptHandler(type=None) | ast.ExceptHandler(type=ast.Name(id="BaseException" | "GeneratorExit")):
-                yield node.lineno, "an `except` that catches its own end"
+                yield node.lineno, "an `except` block that also catches the end of a turn"

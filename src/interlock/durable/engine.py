@@ -1,11 +1,11 @@
 """The engine (duroxide), and workarounds for its behaviour. No other module imports it.
 
-- The engine connects while it holds the interpreter lock. So the database is checked first, and it connects in a
-  thread.
-- Its client blocks, so each call runs in a thread. It calls activities in threads of its own.
+- The engine connects while it holds the interpreter lock. So the database is checked first, and the engine
+  connects in a thread.
+- Its client blocks, so each call runs in a thread. The engine calls activities in threads of its own.
 - Its locks use this machine's clock.
 - Two engines that create its tables at the same time conflict, so one waits for the other.
-- It prints its messages. That is turned off, and the relevant ones are logged here.
+- The engine prints its messages. This module turns that off, and logs the relevant messages.
 """
 
 import asyncio
@@ -34,9 +34,15 @@ Perform = Callable[[str, Any, Any], Any]
 """Takes an activity's name, the engine's context and the content; called in a thread of the engine."""
 
 _LOCK = 5000
-"""Milliseconds after which another replica takes over the work of a dead one; renewed at half of it."""
+"""Milliseconds after which another replica takes over the work of a dead replica.
+
+A lock is renewed at half of that time.
+"""
 _POISONED = 100
-"""Deliveries of a message before the engine gives it up. Replicas of an older release cannot handle it, but count."""
+"""Deliveries after which the engine gives up a message.
+
+Deliveries to replicas of an older release, which cannot handle it, count.
+"""
 _POLL = 50
 _CALLS = 8
 
@@ -54,7 +60,7 @@ class DuroxideEngine:
 
     @classmethod
     async def connect(cls, url: str, schema: str, session: Session) -> "DuroxideEngine":
-        """Connect the engine. `session` has just shown that the database answers."""
+        """Connect the engine, after `session` has shown that the database answers."""
         duroxide = _imported()
         with suppress(RuntimeError):  # its output was configured before
             duroxide.init_tracing(os.devnull, "error")
@@ -89,7 +95,7 @@ class DuroxideEngine:
         await self._call(self._client.cancel_instance, id, reason)
 
     async def send(self, id: str, queue: str, value: Any) -> None:  # noqa: A002
-        """Send an event. It is dropped if the engine does not know that id."""
+        """Send an event. The engine drops the event if it does not know that id."""
         await self._call(self._client.enqueue_event, id, queue, value)
 
     async def forget(self, ids: list[str]) -> None:
@@ -102,9 +108,9 @@ class DuroxideEngine:
         await self._call(self._client.prune_executions_bulk, chosen, self._duroxide.PruneOptions(keep_last=2))
 
     async def close(self, timeout: float) -> None:
-        """Take no more work, and wait so many seconds for running activities. The engine's connections are closed.
+        """Take no more work, wait up to `timeout` seconds for running activities, and close the engine's connections.
 
-        The wait for an unreachable database ends when the engine's own locks have expired.
+        If the database is unreachable, the wait ends when the engine's own locks have expired.
         """
         self._check_process()
         if self._runner is not None:
@@ -116,7 +122,7 @@ class DuroxideEngine:
         self._runtime = self._client = self._provider = None
 
     async def _ended(self, threads: list[threading.Thread], gives_up_at: float) -> None:
-        """Wait for both threads. One that leaves the engine while the interpreter ends aborts the process."""
+        """Wait for both threads: a thread that leaves the engine while the interpreter ends would abort the process."""
         quiet_since = boottime()
         while any(thread.is_alive() for thread in threads) and (now := boottime()) < gives_up_at:
             if self._running:
@@ -145,14 +151,14 @@ class DuroxideEngine:
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():
-            raise ConfigurationError("The engine does not survive a fork: open AsyncDurable in the child.")
+            raise ConfigurationError("The engine does not survive a fork: open AsyncDurable in the child process.")
 
     async def _call(self, function: Callable[..., T], *args: Any) -> T:
         self._check_process()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
         except RuntimeError as error:
-            raise StoreError(f"The engine could not do this: {as_line(error)}.") from error
+            raise StoreError(f"The engine failed ({as_line(error)}): check the database, and try again.") from error
 
 
 def options(duroxide: Any, concurrency: int) -> Any:

@@ -9,7 +9,8 @@ Two engines in a process work like two replicas, so no work has to stop: the new
 takes no more and finishes its running activities. A result that the old engine can no longer acknowledge is attempted
 again, and the fence lets one of the attempts write.
 
-Crashes: as for any replica. If no new engine can be created, the old one stays, and the renewal is tried again.
+Crashes: a crash has the same effects as with any replica. If no new engine can be created, the old one stays, and the
+renewal is tried again.
 """
 
 import asyncio
@@ -27,7 +28,9 @@ _CHECK_EVERY = 2.0
 
 
 class EngineRenewal:
-    """`make` returns a running engine. An engine is replaced after `lifetime` seconds in any case.
+    """Replaces an outdated engine. `make` returns a running engine.
+
+    After `lifetime` seconds an engine is always replaced; None sets no such limit.
 
     A replaced or closed engine has `close_timeout` seconds to finish its running activities.
     """
@@ -63,7 +66,7 @@ class EngineRenewal:
                 await self._try_to_renew()
 
     async def _is_reached(self) -> bool:
-        """Return True if the database answers. A lost connection of this replica is reopened by that."""
+        """Return True if the database answers. The query also reopens a lost connection of this replica."""
         try:
             await self._database.value("clock")
         except Exception as error:

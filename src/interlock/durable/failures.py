@@ -1,7 +1,7 @@
 """Errors on their way through the engine, which keeps only the text of an error.
 
-The text holds code, message and `retry` as JSON, behind a prefix, and is read again in one place. A text without the
-prefix is the engine's own.
+The text holds code, message and `retry` as JSON, behind a prefix, and `ActivityFailure.read` reads it. A text without
+the prefix is the engine's own.
 """
 
 import json
@@ -19,7 +19,7 @@ _SUPERSEDED = (AttemptSuperseded.code, OrchestrationEnded.code, RecordOvertaken.
 
 @dataclass(frozen=True)
 class ActivityFailure:
-    """`retry` is True if another attempt may help."""
+    """The failure of an activity. `retry` is True if another attempt may help."""
 
     code: str
     message: str
@@ -57,7 +57,7 @@ class ActivityFailure:
 
 
 class EncodedFailure(Exception):
-    """Raised into the engine, which passes on only its text."""
+    """An exception for the engine, which passes on only the exception's text."""
 
     def __init__(self, failure: ActivityFailure) -> None:
         super().__init__(str(failure))

@@ -3,12 +3,13 @@
 Permissions: any process records requests, in transactions of its own. The outbox starts and cancels the requested
 orchestrations in the engine, and records how they end. The engine ignores a repeated start, so a crash after a start
 only repeats it. A replica may be stopped before such a start, and continue when the orchestration has been finished and
-deleted. It then starts an orchestration whose steps are all refused: `begin_attempt_v1` starts none if the record is
-not open.
+deleted. It then starts an orchestration whose steps are all refused: `begin_attempt_v1` begins no attempt if the record
+is not open.
 
-An end is recorded in one transaction. It locks the row, so that no new attempt begins, and finishes it. It makes every
-attempt obsolete, which waits for open transactions that carry the fence of one. If the orchestration did not complete,
-it records the clean-up. So a clean-up never meets a late effect, and a crash in between repeats all of it.
+An end is recorded in one transaction. It locks the orchestration's row, so that no new attempt begins, and marks the
+orchestration as finished. It makes every attempt obsolete, and for that waits for open transactions with the fence of
+an attempt. If the orchestration did not complete, it records the clean-up. So a clean-up never meets a late effect, and
+a crash in between repeats all of it.
 """
 
 import json
@@ -29,7 +30,7 @@ _BUSY = (errors.LockNotAvailable, errors.StatementFailed)
 
 
 class Outbox:
-    """`engine` returns the current engine."""
+    """Passes recorded requests to the engine, and records results. `engine` returns the current engine."""
 
     def __init__(self, database: EngineDatabase, engine: Callable[[], DuroxideEngine]) -> None:
         self._database = database
@@ -42,7 +43,9 @@ class Outbox:
         await self._start()
 
     async def prune(self, retention: float) -> int:
-        """Delete orchestrations that ended more than so many seconds ago. Returns their number.
+        """Delete orchestrations that ended more than `retention` seconds ago.
+
+        Returns the number of deleted orchestrations.
 
         The engine's rows are deleted first: without the record, nothing would lead to them.
         """
@@ -71,7 +74,10 @@ class Outbox:
             await self._engine().cancel(row["id"], row["cancel_reason"] or "")
 
     async def _settle(self) -> None:
-        """Settle completed orchestrations together, and each other one alone: a running effect may delay that."""
+        """Settle completed orchestrations together, and every other one alone.
+
+        A running effect may delay such a settlement.
+        """
         ended = await self._database.fetch("to_settle")
         await self._settle_these([row["id"] for row in ended if row["status"] == "Completed"])
         for row in ended:

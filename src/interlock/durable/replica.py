@@ -41,7 +41,7 @@ O = TypeVar("O")  # noqa: E741
 _LARGEST_SKEW = 2.0
 """The largest accepted difference, in seconds, to the database's clock.
 
-The engine's locks of 5 s use this machine's.
+The engine's locks of 5 s use this machine's clock.
 """
 _MARGIN = 5.0
 _SWEEP_EVERY = 1.0
@@ -70,7 +70,10 @@ class AsyncOrchestrationHandle(Generic[O]):
         self._orchestration = orchestration
 
     async def wait(self, timeout: Duration | None = None) -> O:
-        """Wait for its result. Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError."""
+        """Wait for the orchestration's result.
+
+        Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError.
+        """
         async with asyncio.timeout(checked_timeout(timeout)):
             ending = await self._durable._waiters.wait_for(self.id)
         if not ending.completed:
@@ -89,9 +92,10 @@ class AsyncDurable:
 
     `url` defaults to ``INTERLOCK_DATABASE_URL``, else to the database of the `interlock up` that runs on this machine.
     `password` is called for each connection, and every ten minutes for the engine's. `concurrency` is the number of
-    activities that run here at once; 0 runs none, for a process that only makes requests. Orchestrations are deleted
-    `retention` after their end. When the block ends, running activities have `patience` seconds to finish; they are
-    then interrupted, and other replicas repeat them. None waits for them up to their own timeouts.
+    activities that this replica runs at once; 0 runs none, for a process that only makes requests. An orchestration is
+    deleted when the time `retention` has passed since its end. When the block ends, running activities have `patience`
+    seconds to finish; they are then interrupted, and other replicas repeat them. `patience=None` waits for running
+    activities up to their own timeouts.
     """
 
     def __init__(
@@ -107,10 +111,10 @@ class AsyncDurable:
         if schema is not None:
             check_schema_name(schema)
         if not 0 <= concurrency <= 1000:
-            raise errors.ConfigurationError(f"concurrency={concurrency}: it has to be between 0 and 1000.")
+            raise errors.ConfigurationError(f"concurrency={concurrency} is not valid: use 0 to 1000.")
         if password is not None and not callable(password):
             raise errors.ConfigurationError(
-                "password has to be a function that returns the password; a fixed password belongs into the URL."
+                "password has to be a function that returns the password: put a fixed password into the URL."
             )
         self._declared = Registry(*parts)
         self._url = url
@@ -142,7 +146,8 @@ class AsyncDurable:
         """Start an orchestration under an `id` of your choice.
 
         A repetition with the same input changes nothing; with a different input it raises `OrchestrationConflict`. With
-        `connection` the request is part of the transaction on that, and starts within seconds of its commit.
+        `connection`, the request is part of the transaction on that connection, and the orchestration starts within
+        seconds of the commit.
         """
         request = StartRequest(orchestration, id, value)
         if connection is not None:
@@ -152,7 +157,7 @@ class AsyncDurable:
         return self.handle(orchestration, id)
 
     def handle(self, orchestration: Orchestration[Any, O], id: str) -> AsyncOrchestrationHandle[O]:  # noqa: A002
-        """The handle of an orchestration that was requested before."""
+        """Returns the handle of an orchestration that was requested before."""
         return AsyncOrchestrationHandle(self, id, orchestration)
 
     async def status(self, id: str) -> OrchestrationStatus:  # noqa: A002
@@ -161,7 +166,7 @@ class AsyncDurable:
     async def list(
         self, prefix: str = "", *, unfinished: bool = False, limit: int = 100
     ) -> Sequence[OrchestrationStatus]:
-        """Orchestrations whose ids begin with `prefix`, the newest first."""
+        """Returns the orchestrations whose ids begin with `prefix`, the newest first."""
         rows = await self._database.fetch("list", prefix, unfinished, limit)
         return [OrchestrationStatus.of(row) for row in rows]
 
@@ -170,26 +175,29 @@ class AsyncDurable:
         return history_of(await self._database.fetch("history", id))
 
     async def cancel(self, id: str, reason: str = "", *, connection: Any = None) -> None:  # noqa: A002
-        """Cancel an orchestration; its clean-up runs then. One that has ended stays as it is."""
+        """Cancel an orchestration; its clean-up runs afterwards. An orchestration that has ended stays as it is."""
         if connection is None:
             check_known(id, await self._database.value("cancel", id, reason))
         else:
             check_known(id, await fetch_value(connection, self.statements["cancel"], id, reason))
 
     async def begin(self, id: str) -> None:  # noqa: A002
-        """Start an orchestration now that was recorded in a committed transaction, instead of within seconds."""
+        """Start a recorded orchestration now, after the commit of its transaction, instead of within seconds."""
         row = await self._row(id)
         if row["cancel_requested_at"] is None:
             with self._left_to_outbox(id):
                 await self._begin(row)
 
     async def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
-        """Send an event for `Run.event`. It is kept until the orchestration reads it."""
+        """Send an event for `Run.event`. The event is kept until the orchestration reads it."""
         await self._begin(await self._row(id))
         await self._engine.send(id, event, value)
 
     async def prune(self, older_than: Duration) -> int:
-        """Delete orchestrations that ended longer ago than that. Returns their number."""
+        """Delete orchestrations that ended longer than `older_than` ago.
+
+        Returns the number of deleted orchestrations.
+        """
         return await self._outbox.prune(seconds(older_than))
 
     async def _open(self, stack: AsyncExitStack) -> None:
@@ -274,26 +282,26 @@ class AsyncDurable:
 
     @contextmanager
     def _left_to_outbox(self, id: str) -> Iterator[None]:  # noqa: A002
-        """The request is recorded, so the outbox starts it later if the engine cannot be reached now."""
+        """Ignore a `StoreError`, because the request is recorded: the outbox starts the orchestration later."""
         try:
             yield
         except errors.StoreError as error:
             log.warning("orchestration.not_started_yet", extra={"orchestration": id, "why": str(error)})
 
     async def _check_clock(self) -> None:
-        """Compare the clocks.
+        """Compare the database's clock with this machine's clock.
 
-        The database read its clock at some time during the request, so a slow answer is vague.
+        The database reads its clock at an unknown time during the request, so a slow answer gives a vague difference.
         """
         skew, doubt = min([await self._skew() for _ in range(2)], key=lambda seen: seen[1])
         if abs(skew) > _LARGEST_SKEW + doubt:
             raise errors.ClockSkewed(
                 f"The clocks of the database and of this machine differ by {skew:.1f} s, and the engine's locks use "
-                f"the machine's: set both by NTP; at most {_LARGEST_SKEW:g} s are accepted."
+                f"this machine's clock: set both clocks by NTP. At most {_LARGEST_SKEW:g} s are accepted."
             )
 
     async def _skew(self) -> tuple[float, float]:
-        """The database's clock minus this machine's, and the possible error of that difference."""
+        """Returns the database's clock minus this machine's clock, and the possible error of that difference."""
         asked_at = time.time()
         theirs = await self._database.value("clock")
         answered_at = time.time()

@@ -19,11 +19,16 @@ _LONGEST_ID = 200
 
 
 class StartRequest(Generic[O]):
-    """`args` are the arguments of the statement `record`; `content` is the engine's input."""
+    """A request to start an orchestration.
+
+    `args` are the arguments of the statement `record`; `content` is the engine's input.
+    """
 
     def __init__(self, orchestration: Orchestration[I, O], id: str, value: I) -> None:  # noqa: A002
         if not (isinstance(id, str) and id and id.isprintable() and len(id.encode()) <= _LONGEST_ID):
-            raise ConfigurationError(f"id={id!r}: give some text without control characters, 200 bytes at most.")
+            raise ConfigurationError(
+                f"id={id!r} is not valid: use a text without control characters, 200 bytes at most."
+            )
         plain = orchestration.input.dump(value)
         cleanup = orchestration.cleanup
         self.id = id
@@ -39,7 +44,10 @@ class StartRequest(Generic[O]):
         )
 
     def is_new(self, verdict: Any) -> bool:
-        """Return False if the same request was recorded before. Raises `OrchestrationConflict` for a different one."""
+        """Return False if the same request was recorded before.
+
+        Raises `OrchestrationConflict` for a different request.
+        """
         if verdict == "different":
             raise OrchestrationConflict(
                 f"A different request was recorded under the id {self.id!r}: choose another id, or repeat that request."
@@ -50,7 +58,7 @@ class StartRequest(Generic[O]):
 def check_known(id: str, found: Any) -> None:  # noqa: A002
     if not found:
         raise OrchestrationUnknown(
-            f"There is no orchestration {id!r}: it was never requested, or its record was pruned."
+            f"There is no orchestration {id!r} (it was never requested, or its record was pruned): check the id."
         )
 
 
@@ -61,11 +69,17 @@ async def record(
     id: str,  # noqa: A002
     value: I,
 ) -> None:
-    """Request a start in the caller's transaction. It runs once that is committed; a repetition changes nothing."""
+    """Request the start of an orchestration in the caller's transaction.
+
+    The orchestration runs after the commit; a repetition changes nothing.
+    """
     request = StartRequest(orchestration, id, value)
     request.is_new(await fetch_value(connection, Statements(schema)["record"], *request.args))
 
 
 async def cancel(connection: Any, schema: str, id: str, reason: str) -> None:  # noqa: A002
-    """Request a cancellation in the caller's transaction. An orchestration that has ended or was pruned stays so."""
+    """Request a cancellation in the caller's transaction.
+
+    If the orchestration has ended or was pruned, nothing changes.
+    """
     await fetch_value(connection, Statements(schema)["cancel"], id, reason)

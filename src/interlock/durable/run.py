@@ -33,14 +33,17 @@ _SOON = 0.2
 
 @dataclass(frozen=True)
 class Winner:
-    """`index` is the position of the first step that ended, `value` its result."""
+    """The result of `Run.race`. `index` is the position of the first step that ended, `value` its result."""
 
     index: int
     value: Any
 
 
 class Step(Generic[O]):
-    """A step. It is taken when it is awaited, alone or together with others in `Run.all` and `Run.race`."""
+    """A step of an orchestration.
+
+    It runs when it is awaited, alone or together with others in `Run.all` and `Run.race`.
+    """
 
     def __init__(self, task: Task, result: Typed[O] | None, retry: Retry = ONCE) -> None:
         self.task = task
@@ -59,7 +62,10 @@ class Step(Generic[O]):
                 return self.read(answer)
 
     def pause_after(self, failure: ActivityFailure) -> float:
-        """The pause before the next attempt. Raises if there is none. An interrupted attempt does not count."""
+        """Returns the pause before the next attempt. Raises the step's error if there is no next attempt.
+
+        An interrupted attempt does not count.
+        """
         if failure.interrupted:
             return _SOON
         self._failures += 1
@@ -128,7 +134,7 @@ class _Race(Step[Winner]):
 
 
 class Run:
-    """One run of an orchestration, as its function sees it. `execution` counts the continuations as new."""
+    """One run of an orchestration: the argument of its function. `execution` grows with each `continue_as_new`."""
 
     def __init__(self, orchestration: Orchestration[Any, Any], id: str, root: str, execution: int) -> None:  # noqa: A002
         self.id = id
@@ -145,7 +151,7 @@ class Run:
         return _Call(task, activity.output, retry or activity.retry)
 
     def child(self, orchestration: Orchestration[I, O], value: I, *, id: str | None = None) -> Step[O]:  # noqa: A002
-        """Run another orchestration as a step of this one. Its id is unique in the whole database."""
+        """Run another orchestration as a step of this one. An `id` has to be unique in the whole database."""
         task = {
             "type": "subOrchestrationVersionedWithId",
             "name": orchestration.name,
@@ -160,15 +166,15 @@ class Run:
         return Step(_timer(seconds(duration)), None)
 
     def event(self, name: str, kind: type[O]) -> Step[O]:
-        """The next event that was sent under that name, in the order of sending. No event is lost."""
+        """Wait for the next event with that name, in the order of sending. No event is lost."""
         return Step({"type": "dequeueEvent", "queueName": name}, Typed(kind, f"The event {name!r}"))
 
     def now(self) -> Step[datetime]:
-        """The time at which the orchestration first reached this step."""
+        """Returns the time at which the orchestration first reached this step."""
         return _Now({"type": "utcNow"}, None)
 
     def uuid(self) -> Step[uuid.UUID]:
-        """A random UUID, the same at every turn."""
+        """Returns a random UUID, the same at every turn."""
         return _Guid({"type": "newGuid"}, None)
 
     @overload
@@ -178,15 +184,24 @@ class Run:
     @overload
     def all(self, *steps: Step[O]) -> Step[tuple[O, ...]]: ...
     def all(self, *steps: Step[Any]) -> Step[Any]:
-        """Run steps concurrently, each with its own retry policy. If one fails, the others end first."""
+        """Run steps concurrently, each with its own retry policy.
+
+        If a step fails for good, its error is raised when the current attempts of the other steps have ended.
+        """
         return _All(steps)
 
     def race(self, *steps: Step[Any]) -> Step[Winner]:
-        """The first step that ends, even if it fails. The others are cancelled. No step is retried."""
+        """Run steps concurrently until the first one ends, even if it fails.
+
+        The others are cancelled. No step is retried.
+        """
         return _Race(steps)
 
     async def continue_as_new(self, value: Any) -> Never:
-        """Start over with that input and an empty history, for endless orchestrations. Unread events are kept."""
+        """Start again with the input `value` and an empty history, for endless orchestrations.
+
+        Unread events are kept.
+        """
         content = engine_input(self._root, self._orchestration.input.dump(value))
         await Step({"type": "continueAsNew", "input": content}, None)
         raise AssertionError("The engine went on with an orchestration that was continued as new.")
@@ -197,7 +212,7 @@ class Run:
 
 
 def engine_input(root: str, plain: Any) -> str:
-    """The engine's input for an orchestration. `root` is the recorded orchestration that it belongs to."""
+    """Returns the engine's input for an orchestration. `root` is the recorded orchestration that it belongs to."""
     return json.dumps({"root": root, "input": plain})
 
 

@@ -19,10 +19,10 @@ _TURN = 30.0
 
 @asynccontextmanager
 async def primary_access(url: str, password: Password | None) -> AsyncIterator[tuple[str, Session]]:
-    """A URL of the primary with a fixed password that it has just accepted, and a session there.
+    """Yields a URL of the primary with a fixed password, which the server has just accepted, and a session.
 
     The engine accepts only such a URL, and it freezes the process if the server does not answer. The session shows that
-    the server does.
+    the server answers.
     """
     given: list[str] = []
     server, session = await _primary(url, _noted(password, given) if password else None)
@@ -68,7 +68,7 @@ def _noted(password: Password, given: list[str]) -> Password:
 
 
 def _with_password(url: str, secret: str) -> str:
-    """The URL with this password, instead of one in either place."""
+    """Returns the URL with this password, which replaces a password in the address or in the parameters."""
     parts = urlsplit(url)
     role, _, address = parts.netloc.rpartition("@")
     user = role.partition(":")[0]

@@ -15,7 +15,7 @@ State = Literal["recorded", "running", "cancelling", "completed", "failed", "can
 
 @dataclass(frozen=True)
 class OrchestrationStatus:
-    """`code` and `error` are set if it failed or was cancelled, `result` if it completed."""
+    """`code` and `error` are set if the orchestration failed or was cancelled; `result` is set if it completed."""
 
     id: str
     name: str
@@ -104,7 +104,7 @@ class OrchestrationOutcome:
 
 
 async def read_outcome(connection: Any, schema: str, id: str) -> OrchestrationOutcome | None:  # noqa: A002
-    """The outcome, read in the caller's transaction; None if no such orchestration is recorded.
+    """Read the outcome in the caller's transaction. Returns None if no such orchestration is recorded.
 
     The clean-up of an orchestration that has ended may still be running.
     """

@@ -1,4 +1,4 @@
-"""Orchestrations for callers without an event loop: the same replica, on its own loop thread."""
+"""Orchestrations for callers without an event loop: a replica whose event loop runs in a thread of its own."""
 
 from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, Self, TypeVar, Unpack
@@ -26,7 +26,10 @@ class OrchestrationHandle(Generic[O]):
         self._handle = handle
 
     def wait(self, timeout: Duration | None = None) -> O:
-        """Wait for its result. Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError."""
+        """Wait for the orchestration's result.
+
+        Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError.
+        """
         return self._durable.run(self._handle.wait(timeout))
 
     def status(self) -> OrchestrationStatus:
@@ -39,7 +42,7 @@ class OrchestrationHandle(Generic[O]):
 class Durable:
     """``with Durable(work) as durable:`` runs activities and orchestrations until the block ends, for any threads.
 
-    It works like `AsyncDurable`, without await. Activities may be plain functions, which run in threads.
+    It works like `AsyncDurable`, with blocking methods. Activities may be plain functions, which run in threads.
     """
 
     def __init__(self, *parts: Orchestrations, **options: Unpack[DurableOptions]) -> None:
@@ -72,8 +75,8 @@ class Durable:
         """Start an orchestration under an `id` of your choice.
 
         A repetition with the same input changes nothing; with a different input it raises `OrchestrationConflict`. With
-        `connection` the request is part of the transaction on that, made in the calling thread, and starts within
-        seconds of its commit. A Django connection is named by its alias: ``"default"``.
+        `connection`, the request is made in the calling thread as part of the transaction on that connection, and the
+        orchestration starts within seconds of the commit. For a Django connection, pass its alias: ``"default"``.
         """
         if connection is None:
             return OrchestrationHandle(self, self.run(self._durable.start(orchestration, id, value)))
@@ -82,36 +85,39 @@ class Durable:
         return self.handle(orchestration, id)
 
     def handle(self, orchestration: Orchestration[Any, O], id: str) -> OrchestrationHandle[O]:  # noqa: A002
-        """The handle of an orchestration that was requested before."""
+        """Returns the handle of an orchestration that was requested before."""
         return OrchestrationHandle(self, self._durable.handle(orchestration, id))
 
     def status(self, id: str) -> OrchestrationStatus:  # noqa: A002
         return self.run(self._durable.status(id))
 
     def list(self, prefix: str = "", *, unfinished: bool = False, limit: int = 100) -> Sequence[OrchestrationStatus]:
-        """Orchestrations whose ids begin with `prefix`, the newest first."""
+        """Returns the orchestrations whose ids begin with `prefix`, the newest first."""
         return self.run(self._durable.list(prefix, unfinished=unfinished, limit=limit))
 
     def history(self, id: str) -> Sequence[HistoryEvent]:  # noqa: A002
         return self.run(self._durable.history(id))
 
     def cancel(self, id: str, reason: str = "", *, connection: Any = None) -> None:  # noqa: A002
-        """Cancel an orchestration; its clean-up runs then. One that has ended stays as it is."""
+        """Cancel an orchestration; its clean-up runs afterwards. An orchestration that has ended stays as it is."""
         if connection is None:
             self.run(self._durable.cancel(id, reason))
         else:
             check_known(id, fetch_value_sync(connection, self._durable.statements["cancel"], id, reason))
 
     def begin(self, id: str) -> None:  # noqa: A002
-        """Start an orchestration now that was recorded in a committed transaction, instead of within seconds."""
+        """Start a recorded orchestration now, after the commit of its transaction, instead of within seconds."""
         self.run(self._durable.begin(id))
 
     def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
-        """Send an event for `Run.event`. It is kept until the orchestration reads it."""
+        """Send an event for `Run.event`. The event is kept until the orchestration reads it."""
         self.run(self._durable.send(id, event, value))
 
     def prune(self, older_than: Duration) -> int:
-        """Delete orchestrations that ended longer ago than that. Returns their number."""
+        """Delete orchestrations that ended longer than `older_than` ago.
+
+        Returns the number of deleted orchestrations.
+        """
         return self.run(self._durable.prune(older_than))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

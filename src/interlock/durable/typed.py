@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Typed(Generic[T]):
-    """The conversion of values of one type. `what` names the value in messages."""
+    """Converts values of one type to JSON types and back. `what` names the value in messages."""
 
     def __init__(self, kind: Any, what: str) -> None:
         self._what = what
@@ -20,11 +20,12 @@ class Typed(Generic[T]):
             self._adapter: TypeAdapter[T] = TypeAdapter(kind)
         except PydanticSchemaGenerationError as error:
             raise ConfigurationError(
-                f"{what} is a {kind}, which JSON cannot hold: use a dataclass, a pydantic model, or plain types."
+                f"{what} has the type {kind}, which JSON cannot hold: use a dataclass, a pydantic model, or plain "
+                "types."
             ) from error
 
     def dump(self, value: T) -> Any:
-        """The value in plain JSON types. Raises `DoNotRetry` if it is not of the type."""
+        """Returns the value in plain JSON types. Raises `DoNotRetry` if the value does not match the type."""
         try:
             checked = self._adapter.validate_python(value)
             return self._adapter.dump_python(checked, mode="json")
@@ -47,13 +48,13 @@ class Typed(Generic[T]):
 
 
 def types_of(function: Callable[..., Any], kind: str) -> tuple[Typed[Any], Typed[Any]]:
-    """The types of input and result, from the annotations of the function."""
+    """Returns the types of input and result, from the annotations of the function."""
     parameters = list(inspect.signature(function).parameters)
     hints = get_type_hints(function)
     if len(parameters) != 2 or parameters[1] not in hints or "return" not in hints:
         raise ConfigurationError(
-            f"The {kind} {function.__qualname__} has to take two arguments, with annotations of the second one and "
-            "of its result."
+            f"The {kind} {function.__qualname__} has to take two arguments: annotate the second argument and the "
+            "result."
         )
     name = function.__qualname__
     return Typed(hints[parameters[1]], f"The input of {name}"), Typed(hints["return"], f"The result of {name}")

@@ -45,7 +45,9 @@ class ActivityWorker:
             value = activity.input.load(content["input"])
             return activity.output.dump(activity.function(attempt, value))
         except CancelledError:
-            raise EncodedFailure(ActivityFailure("interrupted", "It was cancelled while it ran.", retry=True)) from None
+            raise EncodedFailure(
+                ActivityFailure("interrupted", "The activity was cancelled while it ran.", retry=True)
+            ) from None
         except Exception as error:
             failure = ActivityFailure.of(error, activity.retry.never)
             facts = {"activity": name, "orchestration": context.instance_id, "code": failure.code}
@@ -67,7 +69,7 @@ class ActivityWorker:
             del self._running[future]
 
     def begin_closing(self) -> None:
-        """The replica is about to close: interrupt interruptible activities, and begin no more of them."""
+        """Interrupt interruptible activities, and begin no more of them, because the replica is about to close."""
         self._closing = True
         self._interrupt([future for future, activity in list(self._running.items()) if activity.interruptible])
 
@@ -86,7 +88,9 @@ class ActivityWorker:
             async with asyncio.timeout(activity.timeout):
                 return activity.output.dump(await activity.function(attempt, value))
         except TimeoutError:
-            raise TimeoutError(f"It, or a step inside it, did not end within {activity.timeout:g} s.") from None
+            raise TimeoutError(
+                f"The activity, or a step inside it, did not end within {activity.timeout:g} s."
+            ) from None
 
     async def _begin_attempt(self, context: Any, content: Any) -> Attempt:
         id, execution = context.instance_id, context.execution_id  # noqa: A001

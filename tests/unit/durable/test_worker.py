@@ -16,7 +16,9 @@ from interlock.durable.worker import ActivityWorker
 from interlock.errors import AttemptSuperseded, DriverUnreachable, RecordOvertaken
 
 SUPERSEDED = AttemptSuperseded("Another replica has taken over this step: roll back.")
-OVERTAKEN = RecordOvertaken("instance-1-delete works on the instance now: leave it to that one.")
+OVERTAKEN = RecordOvertaken(
+    "The orchestration instance-1-delete works on the instance 1 now: leave the work to that orchestration."
+)
 
 
 @dataclass

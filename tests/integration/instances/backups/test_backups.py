@@ -148,7 +148,7 @@ async def test_a_cancelled_backup_leaves_nothing(
         part.with_name(part.name.replace(".1.part", ".0.part")).mkdir()  # of an attempt whose worker was killed
         await plane.durable.cancel(asked.orchestration, "not now")
         failed = await plane.backup_done(asked)
-        assert (failed.state, failed.error) == ("failed", "It was cancelled: not now.")
+        assert (failed.state, failed.error) == ("failed", "The orchestration was cancelled: not now.")
         await asyncio.to_thread(eventually, lambda: shelf(keeping) == [])
         async with asyncio.timeout(PATIENCE):
             while await owner.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid):  # noqa: ASYNC110

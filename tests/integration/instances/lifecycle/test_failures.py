@@ -85,7 +85,7 @@ async def test_creation_that_is_cancelled_is_undone(plane: Plane, driver: Failin
     await driver.reached.wait()
     await plane.durable.cancel(asked.orchestration, "not wanted any more")
     failed = await plane.done(asked)
-    assert (failed.state, failed.error) == ("failed", "It was cancelled: not wanted any more.")
+    assert (failed.state, failed.error) == ("failed", "The orchestration was cancelled: not wanted any more.")
     assert (await driver.ids(), execute(plane.url, HELD)) == ({}, [])
 
 

@@ -15,7 +15,7 @@ from support.instance_answers import CREATING, DELETED, FAILED, RUNNING
 OVERTAKEN = CREATING | {"state": "deleting", "orchestration": "instance-5b0c-delete-2"}
 STOPPED = RUNNING | {"state": "stopped", "health": "unknown"}
 UNHEALTHY = RUNNING | {"health": "unhealthy"}
-CANCELLED = FAILED | {"error": {"code": "cancelled", "message": "It was cancelled: that was requested."}}
+CANCELLED = FAILED | {"error": {"code": "cancelled", "message": "The orchestration was cancelled: that was requested."}}
 
 
 def test_requested_work_has_ended_once_nothing_or_other_work_is_in_progress() -> None:
