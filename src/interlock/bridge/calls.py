@@ -40,7 +40,7 @@ class Call(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def start(self) -> None:
-        """Start the call. It has to be called on the loop. Errors are raised in the caller."""
+        """Start the call. This method has to be called on the loop. Errors are raised in the caller."""
         raise NotImplementedError
 
     def cancel(self) -> None:

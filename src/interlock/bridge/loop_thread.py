@@ -117,7 +117,7 @@ class LoopThread:
             )
 
     def start_all(self) -> None:
-        """Start all calls that came since the last time. It has to be called on the loop."""
+        """Start all calls that came since the last time. This method has to be called on the loop."""
         self._called = False  # first: a call that arrives from here on is started below, or wakes the loop again
         while self._arriving and not self._closing:
             self._do_posted()  # a thread may have posted something before it called

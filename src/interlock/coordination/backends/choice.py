@@ -46,8 +46,8 @@ class OpenStore(LeaseStore, LeaseListing, RecordStore, Protocol):
     """The store of the leases of one event loop."""
 
     async def verify(self) -> None:
-        """Raise an error if the database cannot serve. It is called before the first request and after a suspect
-        failure."""
+        """Raise an error if the database cannot serve. This method is called before the first request and after a
+        suspect failure."""
 
     def sever(self) -> None:
         """Drop all connections without a message to the server, because their event loop has ended."""

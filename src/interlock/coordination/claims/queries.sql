@@ -14,6 +14,6 @@ SELECT status, id, owner, since, released_at, passed_to
   FROM interlock.release_claim_v1(CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS double precision), CAST($5 AS text));
 
 -- name: list
--- Owners by scope, name or owner; $4: with earlier owners.
+-- The ownerships of a scope, a name or an owner; with $4, past ones too.
 SELECT id, scope, name, owner, since, released_at, passed_to
   FROM interlock.claims_v1(CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS boolean));

@@ -34,7 +34,7 @@ class StoreConnections:
             raise closed_error()
 
     def use(self) -> None:
-        """Start the check for idle connections. It has to be called before each request."""
+        """Start the check for idle connections. This method has to be called before each request."""
         if self._timer is None and not self.closed:
             self._timer = asyncio.get_running_loop().call_later(self._idle_after / 2, self._check_idle)
 

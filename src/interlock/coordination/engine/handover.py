@@ -106,8 +106,8 @@ def _trust_again(grants: Sequence[AsyncGrant], outcomes: Sequence[object]) -> No
 
 
 def _was_kept(outcome: object) -> bool:
-    """Return True if the grant keeps the lease. That includes a request that the store refused, because it changed
-    nothing."""
+    """Return True if the grant keeps the lease. A request that the store refused changed nothing, so the grant keeps
+    the lease then too."""
     if isinstance(outcome, ReleaseAnswer):
         return outcome.status in _KEPT
     return isinstance(outcome, Exception) and not is_unknown(outcome)

@@ -14,7 +14,7 @@ The lease ends in one of these ways:
 
 - The work ends before the minimum time: a last renewal replaces the release. Its ttl is the rest of the minimum time,
   so the lease expires sooner than otherwise, but never before the end of that time. No process has to wait for it.
-- The last renewal fails, or the process dies before it: the expiry of the renewal before it stays, which is later.
+- The last renewal fails, or the process dies before it: the expiry set by the renewal before stays, which is later.
 - The work ends after the minimum time: the lease is released as always.
 - The lease is lost: it is not kept for the minimum time. A lease that an operator broke is free once it is released.
 """

@@ -86,8 +86,8 @@ class WaitQueue:
         return not self._entries
 
     def enter(self, request: AcquireRequest) -> QueueEntry:
-        """Add a waiter. It has to be called before the request is sent, because a notification may come before the
-        answer."""
+        """Add a waiter. This method has to be called before the request is sent, because a notification may come before
+        the answer."""
         entry = QueueEntry(request.name, request.grant_id)
         self._entries[request.grant_id] = entry
         self._queues.setdefault(request.name, {})[request.grant_id] = entry

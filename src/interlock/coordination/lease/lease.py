@@ -102,7 +102,7 @@ class AsyncLease:
         return grant
 
     def acquire(self, timeout: Duration | None = None) -> Acquisition[AsyncGrant]:
-        """Wait for the lease: the first to ask gets it first. Await the result, or enter it: ``async with
+        """Wait for the lease; waiters get it in order of arrival. Await the result, or enter it: ``async with
         lease.acquire(5)``.
 
         Raises `LeaseTimeout` after `timeout` seconds.

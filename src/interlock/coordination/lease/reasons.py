@@ -3,11 +3,11 @@
 from typing import Literal
 
 Reason = Literal["busy", "timeout", "cancelled", "error"]
-"""Why an acquire ended without a lease. ``busy``: the lease was taken, and the caller did not wait. ``timeout``: the
-timeout passed. ``cancelled``: the caller was cancelled. ``error``: an error came."""
+"""The reasons why an acquire ended without a lease. ``busy``: the lease was taken, and the caller did not wait.
+``timeout``: the timeout passed. ``cancelled``: the caller was cancelled. ``error``: an error came."""
 
 Loss = Literal["expired", "refused", "broken", "clock", "failover", "closed"]
-"""Why a held lease was lost:
+"""The reasons why a held lease was lost:
 
 =========  ================================================================================================
 expired    no renewal was confirmed in time: the database did not answer, or this process was stopped

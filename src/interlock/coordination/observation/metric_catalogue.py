@@ -79,7 +79,7 @@ class Snapshot:
     )
     acquire_attempts: Distribution = _histogram(
         "lease.acquire.attempts",
-        "Requests that such an acquire sent; 1 means that the first request got the lease.",
+        "Requests sent by an acquire that got the lease; 1 means that the first request got it.",
         "1",
         ATTEMPT_BOUNDS,
     )

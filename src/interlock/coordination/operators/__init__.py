@@ -12,11 +12,11 @@ from interlock.coordination.operators.waits import Wait
 
 class LeaseOperator(Protocol):
     async def leases(self, prefix: str, *, only_held: bool, only_waited: bool) -> list[LeaseStatus]:
-        """Returns the leases that the database remembers, ordered by name. It forgets a name a week after the name's
+        """Returns the leases that the database remembers, ordered by name. The database forgets a name a week after its
         last use."""
 
     async def lease(self, name: str) -> LeaseDetails | None:
-        """Returns None if the name was never used, or not in the last week."""
+        """Returns the lease with its waiters and guards, or None if its name was not used in the last week."""
 
     async def waits(self) -> list[Wait]:
         """Returns every wait, ordered by lease; the waits for one lease are in the order of its queue."""

@@ -44,7 +44,7 @@ SELECT token, holder, host, pid, remaining, terminated
   FROM interlock.break_v1($1, $2, $3, $4, session_user || '/' || $5);
 
 -- name: may_break
--- True if this role has every privilege for it, so that a refusal has another cause.
+-- True if this role may call break_v1, so that a refused break has another cause.
 SELECT has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')
   FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
  WHERE n.nspname = $1 AND p.proname = 'break_v1';

@@ -89,7 +89,7 @@ class AsyncMembership:
                 await self._grant.release()
 
     def leave_soon(self) -> None:
-        """Leave the group in the background. It has to be called on the event loop's thread."""
+        """Leave the group in the background. This method has to be called on the event loop's thread."""
         self._background_leave = asyncio.create_task(self.__aexit__())
 
     async def _rejoin(self, grant: AsyncGrant) -> None:

@@ -91,8 +91,7 @@ class Cron:
 
 
 def schedule(when: str | Duration, timezone: str | None = None) -> Schedule:
-    """Makes a schedule from ``"5m"``, ``timedelta(minutes=5)``, ``300``, or a cron expression such as ``"*/5 * * *
-    *"``."""
+    """Makes a schedule from ``"5m"``, ``timedelta(minutes=5)``, ``300``, or the cron expression ``"*/5 * * * *"``."""
     if isinstance(when, str) and len(when.split()) >= 5:
         return Cron(when, timezone)
     if timezone is not None:

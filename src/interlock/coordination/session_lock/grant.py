@@ -95,7 +95,7 @@ class AsyncSessionGrant:
         return not self.lost
 
     def drop(self) -> None:
-        """Release the lock in the background. It has to be called on the event loop's thread."""
+        """Release the lock in the background. This method has to be called on the event loop's thread."""
         if not self._released:
             self._background_release = asyncio.create_task(self.release())
 

@@ -45,7 +45,7 @@ class AsyncSessionLock:
         return await self.try_acquire_as(asyncio.current_task())
 
     def acquire(self, timeout: Duration | None = None) -> Acquisition[AsyncSessionGrant]:
-        """Wait for the lock: the first to ask gets it first. Await the result, or enter it: ``async with
+        """Wait for the lock; waiters get it in order of arrival. Await the result, or enter it: ``async with
         lock.acquire(5)``.
 
         Raises `SessionLockTimeout` after `timeout` seconds in the queue. The connection attempt has time limits of its

@@ -88,8 +88,8 @@ class Grant:
             raise
 
     def drop(self) -> None:
-        """Release the lease and do not wait for the answer. Does nothing if the grant has ended. It is used after an
-        interrupt."""
+        """Release the lease and do not wait for the answer. Does nothing if the grant has ended. This method is used
+        after an interrupt."""
         if not (self._grant.ended or self._grant.is_detached):
             self._thread.post(functools.partial(self._grant.engine.drop, self._grant))
 

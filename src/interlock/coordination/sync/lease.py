@@ -45,7 +45,7 @@ class Lease(Blocks[Grant]):
         return self._granted(_ThreadRequest(self._locks, self._settings, 0.0, AsyncGrant, only_try=True))
 
     def acquire(self, timeout: Duration | None = None) -> Grant:
-        """Wait for the lease: the first to ask gets it first. Raises `LeaseTimeout` after `timeout` seconds."""
+        """Wait for the lease; waiters get it in order of arrival. Raises `LeaseTimeout` after `timeout` seconds."""
         grant = self._granted(_ThreadRequest(self._locks, self._settings, checked_timeout(timeout), AsyncGrant))
         assert grant is not None
         return grant

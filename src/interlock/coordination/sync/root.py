@@ -232,7 +232,7 @@ class Interlock:
         return self._running() or self._start()
 
     def engine(self) -> Engine:
-        """Return the engine. It has to be called on the loop thread."""
+        """Return the engine. This method has to be called on the loop thread."""
         return self._locks.engine()
 
     def _start(self) -> LoopThread:

@@ -64,7 +64,7 @@ class SessionGrant:
             raise
 
     def drop(self) -> None:
-        """Release the lock and do not wait for the answer. It is used after an interrupt."""
+        """Release the lock and do not wait for the answer. This method is used after an interrupt."""
         if not self._grant.is_inherited:
             self._loop.post(self._grant.drop)
 

@@ -53,7 +53,8 @@ class Grants:
         return all(released)
 
     def drop(self) -> None:
-        """Release all grants that have not ended, and do not wait for the answers. It is used after an interrupt."""
+        """Release all grants that have not ended, and do not wait for the answers. This method is used after an
+        interrupt."""
         for grant in self.grants:
             grant.drop()
 
