@@ -1,6 +1,6 @@
 """The DNS URL ``rfc2136://server:53/zone?key=…&secret-file=…``: name server, zone, and the place of the key's secret.
 
-The secret itself is never part of it, so a URL may be shown.
+The secret itself is never part of the URL, so a URL may be shown.
 """
 
 import re
@@ -24,7 +24,10 @@ _LONGEST_TIMEOUT = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """`zone` None means that it is queried from the server. `ttl` applies to records, `timeout` to requests."""
+    """The parts of a DNS URL. `ttl` applies to records, `timeout` to requests.
+
+    `zone=None` means that the server is queried for the zone.
+    """
 
     server: str
     port: int = 53
@@ -52,11 +55,11 @@ def parse_address(url: str) -> Address:
         raise ConfigurationError(f"The DNS URL cannot be read: it should look like {FORM}.") from None
     if "@" in parts.netloc or "secret" in given:
         raise ConfigurationError(
-            "The DNS URL must not contain a secret: put it into a file and name that with secret-file=, "
-            "or into a variable and name that with secret-env=."
+            "The DNS URL must not contain a secret: put the secret into a file and give its path in secret-file=, or "
+            "put it into an environment variable and give that variable's name in secret-env=."
         )
     if unknown := [name for name in given if name not in _PARAMETERS]:
-        raise ConfigurationError(f"The DNS URL has a parameter {unknown[0]!r}: use {', '.join(_PARAMETERS)}.")
+        raise ConfigurationError(f"The DNS URL has the unknown parameter {unknown[0]!r}: use {', '.join(_PARAMETERS)}.")
     if not server or parts.fragment or port == 0:
         raise ConfigurationError(f"The DNS URL has to name a server: it should look like {FORM}.")
     value = {name: values[-1] for name, values in given.items()}
@@ -79,7 +82,8 @@ def _place_of_secret(value: Mapping[str, str]) -> tuple[Path | None, str | None]
     file, variable = value.get("secret-file"), value.get("secret-env")
     if bool(file) == bool(variable):
         raise ConfigurationError(
-            "The DNS URL has to name one place where the TSIG secret is: secret-file=/path or secret-env=VARIABLE."
+            "The DNS URL has to name exactly one place of the TSIG secret: give secret-file=/path or "
+            "secret-env=VARIABLE."
         )
     return Path(file).expanduser() if file else None, variable or None
 
@@ -88,13 +92,15 @@ def _zone(given: str) -> str | None:
     try:
         return host_name(given) if given else None
     except InvalidName as error:
-        raise ConfigurationError(f"The DNS URL does not name a zone: {error}") from error
+        raise ConfigurationError(f"The DNS URL does not name a valid zone: {error}") from error
 
 
 def _key(given: str) -> str:
-    """Names of keys are compared like host names, but may contain underscores."""
+    """Returns the key's name in lower case: key names are compared like host names, but may contain underscores."""
     if not _KEY.fullmatch(given):
-        raise ConfigurationError("The DNS URL has to name the TSIG key as the server's settings do: key=name.")
+        raise ConfigurationError(
+            "The DNS URL has to name the TSIG key: add key=name, with the name in the server's settings."
+        )
     return given.lower()
 
 

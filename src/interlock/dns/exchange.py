@@ -1,8 +1,8 @@
 """A request to a name server and its answer, both signed. Failures become errors of Interlock.
 
-A request is sent once to each address of the server until one answers. It is not repeated here: the caller repeats it,
-which is always safe. Only a signed answer counts, which dnspython ensures: an answer without a signature could come
-from anyone, and claim that a name is published, or gone.
+A request is sent once to each address of the server until one answers. This module does not repeat a request; the
+caller may always repeat it safely. Only a signed answer counts, which dnspython ensures: an answer without a signature
+could come from anyone, and claim that a name is published, or gone.
 """
 
 import asyncio
@@ -41,7 +41,10 @@ class Exchange:
         return str(self._address)
 
     async def update(self, message: dns.message.Message, name: str) -> bool:
-        """Return True if the change was made, False if its prerequisites do not hold and nothing was changed."""
+        """Send an update.
+
+        Returns True if the change was made, False if its prerequisites do not hold and nothing was changed.
+        """
         answer = await self.send(message, name)
         if answer.rcode() not in (Rcode.NOERROR, *_UNMET):
             raise self._refusal(answer.rcode(), name)
@@ -54,7 +57,10 @@ class Exchange:
         return answer
 
     async def send(self, message: dns.message.Message, name: str) -> dns.message.Message:
-        """Send a message and return the answer, with any result code. `name` is the host name that it is about."""
+        """Send a message and return the answer, with any result code.
+
+        `name` is the host name that the message is about.
+        """
         address = self._address
         message.use_tsig(_Key(address.key, secret.read(address), address.algorithm))
         with self._translated_errors(name):
@@ -89,24 +95,25 @@ class Exchange:
             ) from None
         except (OSError, EOFError) as error:
             raise DnsUnreachable(
-                f"The name server {address} cannot be reached ({_reason(error)}): check that it runs there.", name=name
+                f"The name server {address} cannot be reached ({_reason(error)}): check that it runs at that address.",
+                name=name,
             ) from error
         except (dns.tsig.PeerBadTime, dns.tsig.BadTime) as error:
             raise DnsClockSkewed(
-                f"This machine's clock and that of the name server {address} differ too much for a signed request: "
-                "correct them, for example by NTP.",
+                f"This machine's clock and the clock of the name server {address} differ too much for a signed "
+                "request: correct the clocks, for example by NTP.",
                 name=name,
             ) from error
         except dns.tsig.PeerError as error:
             raise DnsDenied(
                 f"The name server {address} {_about_key(error)} {address.key!r} ({address.algorithm}): compare name, "
-                "algorithm and secret with its settings.",
+                "algorithm and secret with the server's settings.",
                 name=name,
             ) from error
         except dns.exception.DNSException as error:
             raise DnsFailed(
                 f"The answer of the name server {address} is not signed correctly, or cannot be read "
-                f"({type(error).__name__}): check that it accepts signed updates.",
+                f"({type(error).__name__}): check that the server accepts signed updates.",
                 name=name,
             ) from error
 
@@ -116,7 +123,7 @@ class Exchange:
             case Rcode.REFUSED:
                 return DnsDenied(
                     f"The name server {address} does not let the key {address.key!r} read or change {name} "
-                    f"({said}): allow it in the settings of the zone.",
+                    f"({said}): allow this key in the settings of the zone.",
                     name=name,
                 )
             case Rcode.NOTAUTH | Rcode.NOTZONE:
@@ -126,8 +133,12 @@ class Exchange:
                     name=name,
                 )
             case Rcode.NOTIMP:
-                return DnsFailed(f"The name server {address} accepts no updates ({said}): name another.", name=name)
-        return DnsFailed(f"The name server {address} failed to answer for {name} ({said}): check its log.", name=name)
+                return DnsFailed(
+                    f"The name server {address} accepts no updates ({said}): name another server.", name=name
+                )
+        return DnsFailed(
+            f"The name server {address} failed to answer for {name} ({said}): check the server's log.", name=name
+        )
 
 
 def _about_key(error: dns.tsig.PeerError) -> str:

@@ -14,7 +14,7 @@ from interlock.names import host_name
 LABEL = "_interlock"
 """The first label of a mark's name, before the marked name.
 
-It conflicts with no host name, as these have no underscore.
+The label conflicts with no host name, because host names have no underscore.
 """
 KINDS = (RdataType.A, RdataType.AAAA, RdataType.CNAME)
 """The types of target records. Other records of a name are left alone."""
@@ -27,13 +27,13 @@ def mark(owner: str) -> TXT:
 
 
 def owner(found: Sequence[dns.rdata.Rdata]) -> str | None:
-    """The owner in the mark, if there is exactly one mark: a name with two marks belongs to neither owner."""
+    """Returns the owner in the mark, or None. A name with two marks belongs to neither owner."""
     text = b"".join(found[0].strings) if len(found) == 1 and isinstance(found[0], TXT) else b""
     return text.removeprefix(_OWNED_BY).decode(errors="replace") if text.startswith(_OWNED_BY) else None
 
 
 def target_record(target: str, name: str) -> dns.rdata.Rdata:
-    """The record for a target: an address record, or a CNAME for a host name. `name` is the published name."""
+    """Returns the record for a target: an address record, or a CNAME for a host name. `name` is the published name."""
     try:
         address = ip_address(target)
     except ValueError:
@@ -42,6 +42,8 @@ def target_record(target: str, name: str) -> dns.rdata.Rdata:
             raise InvalidName(f"{name} cannot lead to itself: name another host, or an address.", name=name) from None
         return dns.rdata.from_text(RdataClass.IN, RdataType.CNAME, f"{alias}.")
     if address.is_unspecified or address.is_multicast or "%" in target:
-        raise InvalidName(f"{target!r} is not an address that clients can connect to: name another.", name=target)
+        raise InvalidName(
+            f"{target!r} is not an address that clients can connect to: name another address.", name=target
+        )
     kind = RdataType.A if address.version == 4 else RdataType.AAAA
     return dns.rdata.from_text(RdataClass.IN, kind, str(address))

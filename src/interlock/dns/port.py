@@ -1,4 +1,4 @@
-"""The port: what each way of publishing host names can do. Every verb may be repeated, by any replica."""
+"""The port: the operations of each way to publish host names. Any replica may repeat any operation."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,11 +6,14 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The records under a name. `owner` is the id in its mark; None: it has no mark of Interlock's."""
+    """The records under a name.
+
+    `owner` is the id in the name's mark; None means that the name has no mark of Interlock's.
+    """
 
     owner: str | None = None
     targets: tuple[str, ...] = ()
-    """Addresses, or the host name that it is another name for."""
+    """Addresses, or the host name of which the name is an alias."""
 
 
 class Dns(Protocol):
@@ -22,13 +25,18 @@ class Dns(Protocol):
     """
 
     def full_name(self, name: str) -> str:
-        """The name written in full: this one has to be claimed, so that two spellings are not two claims.
+        """Returns the name written in full.
 
-        Raises `InvalidName` if it cannot be one of the names that are published here.
+        Callers have to claim the full name, so that two spellings are not two claims.
+
+        Raises `InvalidName` for a name that cannot be published through this object.
         """
 
     async def check(self, name: str, owner: str) -> None:
-        """Raise the error that `publish` would raise now, and change nothing: for a request, before its work begins."""
+        """Raise the error that `publish` would raise now, and change nothing.
+
+        A request calls it before its work begins.
+        """
 
     async def publish(self, name: str, target: str, owner: str) -> None:
         """Let the name lead to the target, an address or a host name, and to nothing else.
@@ -37,8 +45,11 @@ class Dns(Protocol):
         """
 
     async def withdraw(self, name: str, owner: str) -> None:
-        """Return when nothing under that name is this owner's any more. Records of others stay as they are."""
+        """Remove this owner's records under the name.
+
+        Returns when they are gone; records of other owners stay as they are.
+        """
 
     async def lookup(self, name: str) -> Published | None:
-        """The records as the name server has them. None: something else publishes names, so nothing is known here."""
+        """Returns the records that the name server has; None if another system publishes names."""
         ...

@@ -6,8 +6,8 @@ applies as a whole or not at all. So a crash leaves nothing half written.
 
 Each message carries its condition as prerequisites, which the server checks in the same step. A new name requires that
 neither name nor mark exist; a change requires that the mark is the owner's and the only one. Of several concurrent
-messages, one creates the name, and the others get the answer that it exists. These then try to change the name, and
-are refused if their mark is another one. A lost answer does no harm: a repeated request finds its own mark.
+messages, one creates the name, and the others get the answer that it exists. These then try to change the name, and are
+refused if the name has another mark. A lost answer does no harm: a repeated request finds its own mark.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Rfc2136:
         return f"Rfc2136({str(self._address)!r}, zone={self._address.zone!r})"
 
     def full_name(self, name: str) -> str:
-        """A name without dots gets the zone in the URL appended."""
+        """Returns the name written in full: the zone in the URL is appended to a name without dots."""
         whole, zone = host_name(name), self._address.zone
         if zone and "." not in whole:
             whole = host_name(f"{whole}.{zone}")
@@ -123,13 +123,16 @@ class Rfc2136:
         return is_ours
 
     async def _confirm_alias(self, entry: _Entry, record: dns.rdata.Rdata) -> None:
-        """A server silently ignores a CNAME at a name with other records (RFC 2136, 3.4.2.2)."""
+        """Check that the server has added a CNAME: it silently ignores one at a name with other records.
+
+        See RFC 2136, 3.4.2.2.
+        """
         message = entry.message()
         message.present(entry.name, record)
         if not await self._exchange.update(message, entry.text):
             raise DnsForeign(
-                f"{entry.text} has other records, and a name that is an alias (CNAME) must not have any: remove them, "
-                "or publish an address instead.",
+                f"{entry.text} has other records, and a name that is an alias (CNAME) must not have any: remove the "
+                "other records, or publish an address instead.",
                 name=entry.text,
                 owner=None,
             )
@@ -140,7 +143,7 @@ class Rfc2136:
         return Published(marks.owner(await self._records(entry.mark, RdataType.TXT, entry)), tuple(targets))
 
     async def _records(self, name: dns.name.Name, kind: RdataType, entry: _Entry) -> list[dns.rdata.Rdata]:
-        """The records at the name itself, of that type or CNAME."""
+        """Returns the records at the name itself, of that type or CNAME."""
         answer = await self._exchange.query(dns.message.make_query(name, kind, flags=0), entry.text)
         return [record for records in answer.answer if records.name == name for record in records]
 
@@ -168,13 +171,16 @@ def _foreign(entry: _Entry, seen: Published) -> DnsForeign:
     if seen.owner:
         why = f"is published for {seen.owner}: use another name, or delete {seen.owner} first"
     else:
-        why = "has records that are not Interlock's: use another name, or remove them if they are not needed"
+        why = "has records that are not Interlock's: use another name, or remove those records if they are not needed"
     return DnsForeign(f"{entry.text} {why}.", name=entry.text, owner=seen.owner)
 
 
 async def _zone_of(name: dns.name.Name, text: str, exchange: Exchange) -> dns.name.Name:
-    """The zone of a name, as the server has it. The server has to be authoritative for the name itself, because the
-    server of a zone above may have delegated it."""
+    """Query the server for the zone of a name.
+
+    The server has to be authoritative for the name itself, because the server of a parent zone may have delegated the
+    name.
+    """
     candidate = name
     while candidate != dns.name.root:
         answer = await exchange.send(dns.message.make_query(candidate, RdataType.SOA, flags=0), text)

@@ -1,4 +1,7 @@
-"""The choice of how host names are published, by a URL. Nothing is opened here: errors show when it is used."""
+"""The choice of a way to publish host names, by a URL.
+
+No connection is opened: a server's errors show at the first use.
+"""
 
 from interlock.dns import address
 from interlock.dns.port import Dns
@@ -22,15 +25,18 @@ class NoDns:
         """Does nothing."""
 
     async def lookup(self, name: str) -> None:
-        """There is no server to query."""
+        """Returns None, because there is no server to query."""
 
 
 def dns_from_url(url: str) -> Dns:
-    """`none:`, or ``rfc2136://server/zone?key=…&secret-file=…``. Raises `ConfigurationError` for any other URL."""
+    """Returns the `Dns` for ``none:`` or ``rfc2136://server/zone?key=…&secret-file=…``.
+
+    Raises `ConfigurationError` for any other URL.
+    """
     scheme = url.partition(":")[0].lower() if ":" in url else ""
     if scheme == "none":
         if url.partition(":")[2]:
-            raise ConfigurationError("The DNS URL none: takes nothing behind the colon.")
+            raise ConfigurationError("The DNS URL none: must not have text after the colon: remove that text.")
         return NoDns()
     if scheme != "rfc2136":
         shown = f"begins with {scheme + ':'!r}" if scheme else "has no scheme" if url else "is empty"

@@ -1,8 +1,8 @@
-"""The steps of orchestrations on instances. `interlock.aggregate.effects` describes who may do what.
+"""The steps of orchestrations on instances. `interlock.aggregate.effects` describes which step may write a record.
 
 A driver does not know Interlock's fence: only the driver's own lock of the instance holds back a step that was
 overtaken. So `delete` first waits until its predecessor has ended. If a late step still recreates something during the
-removal, that is removed again.
+removal, the removal removes it again.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class InstanceActivities(Effects[InstanceRecord]):
         self.restore = self.activity(self._restore, timeout=LONGEST, interruptible=True)
 
     async def _check(self, instance: InstanceRecord, task: Task) -> None:
-        """Raises the errors of the request before anything is created."""
+        """Raise the errors of the request before anything is created."""
         await self._driver(instance).check(instance.spec)
         await self._names.check(instance)
 
@@ -105,7 +105,10 @@ class InstanceActivities(Effects[InstanceRecord]):
         return Changes({"storage_bytes": task.storage_bytes}, f"{task.storage_bytes} bytes")
 
     async def _withdraw(self, instance: InstanceRecord, task: Task) -> Changes:
-        """Fails if the driver is missing: the name would be withdrawn while the instance stays."""
+        """Withdraw the DNS name.
+
+        Fails if the driver is missing: otherwise the name would go while the instance stays.
+        """
         self._driver(instance)
         await self._names.withdraw(instance)
         return Changes(is_event=self._names.are_published(instance))
@@ -114,11 +117,11 @@ class InstanceActivities(Effects[InstanceRecord]):
         await self._driver(instance).remove(instance.id)
 
     async def _leave_behind(self, instance: InstanceRecord, task: Task) -> Changes:
-        """A DNS name that cannot be withdrawn is replaced by the next instance that publishes it."""
+        """Withdraw the DNS name. If that fails, the next instance that publishes the name replaces its records."""
         try:
             await self._names.withdraw(instance)
         except errors.InterlockError as error:
-            return Changes(detail=f"Its DNS name may still lead there. {error}")
+            return Changes(detail=f"The DNS name may still lead to the instance. {error}")
         return Changes()
 
     async def _observe(self, instance: InstanceRecord, task: Task) -> ObservedState:
@@ -160,7 +163,10 @@ class InstanceActivities(Effects[InstanceRecord]):
         driver = self._driver(instance)
 
         async def permit(transaction: str) -> None:
-            """Retries while the database is unreachable, because hours of work depend on this transaction."""
+            """Permit the transaction.
+
+            Retries while the database is unreachable, because hours of work depend on this transaction.
+            """
             pauses = iter(_PAUSES)
             while True:
                 try:
@@ -178,7 +184,10 @@ class InstanceActivities(Effects[InstanceRecord]):
             await self.note(connection, attempt, task, "restored", task.backup)
 
     async def _permit(self, attempt: Attempt, task: Restoration, transaction: str) -> None:
-        """Permit that transaction to commit. Only the last such event counts: earlier transactions did not commit."""
+        """Permit that transaction to commit.
+
+        Only the last permission counts, because earlier transactions did not commit.
+        """
         async with self.owned(attempt, task) as (connection, instance):
             await self._records.events.forget(connection, instance.id, _RESTORING, attempt.at)
             await self.note(connection, attempt, task, _RESTORING, f"transaction {transaction}")
@@ -186,7 +195,7 @@ class InstanceActivities(Effects[InstanceRecord]):
     async def transition_columns(
         self, connection: Any, instance: InstanceRecord, transition: Transition, attempt: Attempt
     ) -> Mapping[str, Any]:
-        """A running instance has a health watcher, a new one after each start. The names are freed when it is gone."""
+        """Record a new health watcher after each start, and free the names of an instance that is gone."""
         columns: dict[str, Any] = {} if transition.event is None else {"watcher": None, "health": "unknown"}
         if transition.event == "come_up":
             watcher = f"{transition.task.orchestration}:health"

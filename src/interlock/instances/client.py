@@ -26,6 +26,6 @@ async def connected(driver: Driver, id: str, endpoint: Endpoint, timeout: float,
 
 
 async def reach(driver: Driver, id: str, endpoint: Endpoint, timeout: float) -> None:
-    """Return when the instance has answered a query."""
+    """Connect to the instance, and return when it has answered a query."""
     async with await connected(driver, id, endpoint, timeout, "health") as session:
         await session.fetchval("SELECT 1")

@@ -24,7 +24,7 @@ class InstanceTiming:
 
     def __post_init__(self) -> None:
         if not (self.timeout > 0 and self.check_every > 0 and self.check_timeout > 0 and self.unhealthy_after >= 1):
-            raise ConfigurationError(f"{self!r} cannot work: times have to be above 0 s, and a count at least 1.")
+            raise ConfigurationError(f"{self!r} cannot work: use times above 0 s, and a count of at least 1.")
 
 
 @dataclass(frozen=True)

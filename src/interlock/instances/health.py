@@ -1,4 +1,6 @@
-"""Health checks of running instances. Each instance has one watcher, which runs until the record names another or none.
+"""Health checks of running instances.
+
+Each instance has one watcher, which runs until the record names another watcher, or none.
 
 Permissions: the record names the watcher. An orchestration that starts an instance records a new watcher, in the
 transaction that records the state `running`. An orchestration that stops or deletes the instance clears the watcher. A
@@ -58,7 +60,7 @@ class HealthWatch:
         return WatchResult(False, failures, timing.check_every)
 
     async def _check_error(self, instance: InstanceRecord) -> str:
-        """The error of a check; empty if the instance answers."""
+        """Returns the error of a check; empty if the instance answers."""
         endpoint: Endpoint | None = instance.endpoint
         if endpoint is None:
             return "The address of the instance is not known."
@@ -72,7 +74,7 @@ class HealthWatch:
 
 
 def _health(failures: int, threshold: int) -> Health | None:
-    """The health after so many consecutive failures; None if there are too few of them to decide."""
+    """Returns the health after `failures` consecutive failures; None if there are too few of them to decide."""
     if failures == 0:
         return "healthy"
     return "unhealthy" if failures >= threshold else None

@@ -40,7 +40,7 @@ OLDEST_VERSION = 14
 SMALLEST = 256 * 2**20
 LARGEST = 64 * 2**40
 
-# A role and a database of PostgreSQL get the instance's name, and the first five names cannot be both.
+# A role and a database of PostgreSQL get the instance's name. PostgreSQL does not allow the first five for both.
 _RESERVED = frozenset({"none", "postgres", "public", "template0", "template1", "interlock", "localhost"})
 _SIZE = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
 _UNITS: dict[str, int] = {"": 1, "B": 1} | {
@@ -56,7 +56,7 @@ _MOST_TAGS, _LONGEST_TAG = 50, 255
 
 
 def instance_name(given: str) -> str:
-    """The name as a DNS label, in lower case."""
+    """Returns the name as a DNS label, in lower case."""
     name = dns_label(given)
     if name in _RESERVED:
         raise InvalidName(f"{given!r} is reserved for PostgreSQL or Interlock: choose another name.", name=given)
@@ -64,11 +64,16 @@ def instance_name(given: str) -> str:
 
 
 def storage_bytes(given: str | int) -> int:
-    """``10Gi`` and ``10GiB`` are binary, ``500M`` and ``500MB`` decimal, a bare number is bytes."""
+    """Returns a size in bytes.
+
+    ``10Gi`` and ``10GiB`` are binary, ``500M`` and ``500MB`` decimal, a bare number is bytes.
+    """
     text = str(given).strip()
     match = _SIZE.fullmatch(text)
     if not match or match[2] not in _UNITS or isinstance(given, bool):
-        raise BadSpec(f"{text[:40]!r} is not a size: write it like 10Gi or 500MB, with k, M, G, T or Ki, Mi, Gi, Ti.")
+        raise BadSpec(
+            f"{text[:40]!r} is not a valid size: write it like 10Gi or 500MB, with k, M, G, T or Ki, Mi, Gi, Ti."
+        )
     size = math.ceil(Fraction(match[1]) * _UNITS[match[2]])
     if not SMALLEST <= size <= LARGEST:
         raise BadSpec(f"{text!r} is out of range for an instance: use 256Mi to 64Ti.")
@@ -76,7 +81,7 @@ def storage_bytes(given: str | int) -> int:
 
 
 def major_version(given: str | int | None) -> str | None:
-    """The major version; None, which an empty text becomes too, means the driver's newest."""
+    """Returns the major version. None or an empty text gives None, which means the driver's newest version."""
     text = "" if given is None else str(given).strip()
     if not text:
         return None
@@ -89,14 +94,17 @@ def major_version(given: str | int | None) -> str | None:
 
 
 def parameters(given: Mapping[str, str | int | float | bool]) -> dict[str, str]:
-    """PostgreSQL's settings as text, with their names in lower case. The driver checks names and values further."""
+    """Returns PostgreSQL's parameters as text, with their names in lower case.
+
+    The driver checks names and values further.
+    """
     checked: dict[str, str] = {}
     for asked, value in given.items():
         name = asked.lower()
         if not _PARAMETER.fullmatch(name):
-            raise BadSpec(f"{asked[:70]!r} is not the name of a PostgreSQL parameter: see the names in SHOW ALL.")
+            raise BadSpec(f"{asked[:70]!r} cannot be the name of a PostgreSQL parameter: SHOW ALL lists the names.")
         if name in checked:
-            raise BadSpec(f"The parameter {name} is given twice: leave one out.")
+            raise BadSpec(f"The parameter {name} is given twice: leave one of them out.")
         checked[name] = _parameter(name, value)
     if len(checked) > _MOST_PARAMETERS:
         raise BadSpec(f"{len(checked)} parameters are too many: give {_MOST_PARAMETERS} at most.")
@@ -104,7 +112,7 @@ def parameters(given: Mapping[str, str | int | float | bool]) -> dict[str, str]:
 
 
 def tags(given: Mapping[str, str]) -> dict[str, str]:
-    """The user's own labels, by which instances can be filtered."""
+    """Check and return the user's own tags, by which instances can be filtered."""
     for name, value in given.items():
         if not _TAG.fullmatch(name):
             raise BadSpec(

@@ -24,14 +24,14 @@ class InstanceNames:
         self._hosts = AsyncClaims(lambda: schema, "dns", host_name)
 
     async def claim(self, connection: Any, spec: Spec) -> None:
-        """Raises `NameTaken`; roll the transaction back then."""
+        """Claim both names. If this raises `NameTaken`, the caller has to roll the transaction back."""
         for scope, name, what in ((self._instances, spec.name, "name"), (self._hosts, spec.dns_name, "DNS name")):
             answer = await scope.claim(connection, name, spec.id, timeout=_PATIENCE)
             if answer is not None and not isinstance(answer, Claimed):
                 raise await self._taken(connection, what, answer)
 
     async def free(self, connection: Any, instance: InstanceRecord) -> None:
-        """Free both names. Everything that belonged to the instance has been observed to be gone."""
+        """Free both names. Before that, everything that belonged to the instance has to be observed to be gone."""
         for scope, name in ((self._instances, instance.name), (self._hosts, instance.dns_name)):
             if name and isinstance(
                 await scope.release(connection, name, instance.id, gone=True, timeout=_PATIENCE), Pending
@@ -81,11 +81,11 @@ class InstanceNames:
             owner = await self._records.read(connection, answer.owner)
         except InstanceUnknown:
             return NameTaken(
-                f"The {what} {name!r} belongs to {answer.owner}: choose another.", name=name, owner=answer.owner
+                f"The {what} {name!r} belongs to {answer.owner}: choose another name.", name=name, owner=answer.owner
             )
         return NameTaken(
-            f"The {what} {name!r} belongs to the instance {owner.name} ({owner.id}, {owner.state}): choose another, "
-            "or delete that one first.",
+            f"The {what} {name!r} belongs to the instance {owner.name} ({owner.id}, {owner.state}): choose another "
+            "name, or delete that instance first.",
             name=name,
             owner=owner.id,
         )

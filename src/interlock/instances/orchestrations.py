@@ -5,9 +5,9 @@ state and ends the work. If it fails or is cancelled, its clean-up writes the ob
 record names another orchestration by then, which only `delete` does, the clean-up changes nothing.
 
 A creation that fails is undone: everything that was created is removed and observed to be gone. Then one transaction
-frees the names and writes the state `failed`. A deletion ends in the same way in `deleted`. If something cannot be
-removed, the names stay claimed, because the instance may still exist under them. Only an operator who abandons the
-instance frees them then.
+frees the names and writes the state `failed`. A deletion ends in the same way, with the state `deleted`. If something
+cannot be removed, the names stay claimed, because the instance may still exist under them. Only an operator who
+abandons the instance frees them then.
 """
 
 from interlock.aggregate.record import Failure, Task, Transition
@@ -64,7 +64,7 @@ class InstanceLifecycle:
         await self._come_up(run, task)
 
     async def _create_from(self, run: Run, task: Restoration) -> None:
-        """The contents of a backup are restored before the instance counts as running."""
+        """Create an instance. The contents of a backup are restored before the instance counts as running."""
         await run.call(self._activities.check, task)
         await run.call(self._activities.provision, task)
         await self._wait_for_state(run, task, "running")
@@ -80,7 +80,9 @@ class InstanceLifecycle:
         try:
             await self._remove(run, task)
         except DurableError as error:
-            both = Failure(failure.code, f"{failure.message} It could not be undone, so delete it: {error}")
+            both = Failure(
+                failure.code, f"{failure.message} The creation could not be undone, so delete the instance: {error}"
+            )
             await run.call(self._activities.transition, Transition(task, "fail", failure=both))
         else:
             await run.call(self._activities.transition, Transition(task, "fail", gone=True, failure=failure))
@@ -119,7 +121,10 @@ class InstanceLifecycle:
         await run.call(self._activities.transition, Transition(task, None))
 
     async def _set_parameters(self, run: Run, task: SetParameters) -> None:
-        """Restarts a running instance if a parameter needs that. A stopped instance gets them at its next start."""
+        """Set the parameters, and restart a running instance if a parameter needs it.
+
+        A stopped instance gets the parameters at its next start.
+        """
         if await run.call(self._activities.set_parameters, task) == "reloaded":
             await run.call(self._activities.transition, Transition(task, None))
         elif await run.call(self._activities.read_state, task) == "stopped":
@@ -130,7 +135,7 @@ class InstanceLifecycle:
             await self._restart(run, task)
 
     async def _mend(self, run: Run, task: Task) -> None:
-        """Bring the instance into the state of its record. An instance that is gone ends as `failed`."""
+        """Bring the instance into the state of its record. If the instance is gone, its state becomes `failed`."""
         state = await run.call(self._activities.read_state, task)
         observed = await run.call(self._activities.observe, task)
         if observed.state == "absent":
@@ -192,7 +197,7 @@ class InstanceLifecycle:
             seconds += result.seconds
             if result.error and waited + seconds >= result.timeout:
                 raise DoNotRetry(
-                    f"The instance runs, and does not answer after {waited + seconds:.0f} s. {result.error}",
+                    f"The instance runs, but has not answered after {waited + seconds:.0f} s. {result.error}",
                     code=result.code,
                 )
             return not result.error

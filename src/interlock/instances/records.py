@@ -16,7 +16,7 @@ Sort = Literal["name", "state", "health", "created"]
 
 @dataclass(frozen=True)
 class InstanceRecord(Record):
-    """`watcher` is the orchestration that checks its health."""
+    """`watcher` is the orchestration that checks the instance's health."""
 
     state: State
     name: str
@@ -75,9 +75,9 @@ class InstanceRecords(NamedTable[InstanceRecord]):
     is_held = "t.names_freed_at IS NULL"
 
     async def checks(self, connection: Any, id: str, limit: int = 100) -> list[HealthCheckRecord]:
-        """The newest first."""
+        """Returns the health checks of an instance, the newest first."""
         return [HealthCheckRecord(*row) for row in await self.fetch(connection, "checks", id, limit)]
 
     async def prune_checks(self, connection: Any, older_than: float, limit: int) -> int:
-        """Forget checks older than so many seconds, `limit` at most. Returns the number of deleted rows."""
+        """Delete health checks older than `older_than` seconds, at most `limit`. Returns the number of deleted rows."""
         return len(await self.fetch(connection, "prune_checks", older_than, limit))

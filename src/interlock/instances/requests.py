@@ -48,10 +48,12 @@ class Instances(Requests[InstanceRecord]):
         backup: str | None = None,
         by: str = INTERLOCK,
     ) -> InstanceRecord:
-        """Raises `NameTaken`, or the error of an invalid request: roll back then.
+        """Create an instance.
 
-        `id` is for a caller that may have to repeat the request: the instance that was created under it is returned,
-        and no other one is created. `backup`: see `Backups.restore`.
+        If this raises `NameTaken` or the error of an invalid request, the caller has to roll back.
+
+        A caller that may have to repeat the request gives an `id`: an instance that was created under that id is
+        returned, and no other one is created. For `backup` see `Backups.restore`.
         """
         self._context.driver(driver)
         spec = Spec(
@@ -89,13 +91,15 @@ class Instances(Requests[InstanceRecord]):
     async def abandon(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         """Free the names of an instance that could not be removed because its system is unreachable for good.
 
-        Its remains stay where they are. If the system becomes reachable again, they are found as drift.
+        The remains of the instance stay where they are. If the system becomes reachable again, the drift check finds
+        them.
         """
         await self.lock_present(connection, id)
         instance = await self.lock_idle(connection, id)
         if instance.state != "failed":
             raise IllegalTransition(
-                f"The instance {instance.name} is {instance.state}: delete it, and abandon it only if that fails.",
+                f"The instance {instance.name} is {instance.state}: delete it, and abandon it only if the "
+                "deletion fails.",
                 state=instance.state,
                 event="abandon",
             )
@@ -113,14 +117,14 @@ class Instances(Requests[InstanceRecord]):
         )
 
     async def reset_password(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
-        """The driver generates the new password, and returns it on request."""
+        """Give the instance a new password, which the driver generates, and returns on request."""
         instance = await self._lock_idle_in(connection, id, "be changed", "running")
         return await self.begin(connection, instance, None, self.lifecycle.reset_password, by=by)
 
     async def set_parameters(
         self, connection: Any, id: str, parameters: Parameters, *, by: str = INTERLOCK
     ) -> InstanceRecord:
-        """Replace all parameters by these. A running instance is restarted if they need that."""
+        """Replace all parameters by these. A running instance is restarted if a changed parameter needs it."""
         task = SetParameters(parameters=model.parameters(parameters))
         instance = await self._lock_idle_in(connection, id, "be changed", "running", "stopped")
         return await self.begin(connection, instance, None, self.lifecycle.set_parameters, task, by=by)
@@ -157,7 +161,10 @@ class Instances(Requests[InstanceRecord]):
         return instance if await read_outcome(connection, self._context.schema, before) else None
 
     async def mend(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
-        """Bring the instance into the state of its record, up or down. If nothing of it exists, it ends as `failed`."""
+        """Bring the instance into the state of its record, up or down.
+
+        If nothing of it exists, its state becomes `failed`.
+        """
         instance = await self._lock_idle_in(connection, id, "be mended", "running", "stopped")
         return await self.begin(connection, instance, None, self.lifecycle.mend, by=by)
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from interlock.aggregate.record import Failure, Task
 from interlock.instances.drivers.port import Observed
 
-VANISHED = Failure("vanished", "Nothing of it exists any more, and it was not deleted: delete it to free its names.")
+VANISHED = Failure(
+    "vanished", "Nothing of the instance exists any more, but it was not deleted: delete it to free its names."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,10 @@ class ObservedState:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """The result of a connection to a running instance. `error` is empty if it answered, after so many `seconds`."""
+    """The result of a connection to a running instance.
+
+    `error` is empty if the instance answered; otherwise `seconds` is the time until the error.
+    """
 
     error: str = ""
     code: str = ""
@@ -65,7 +70,7 @@ class WatchResult:
 
 @dataclass(frozen=True)
 class Orphan:
-    """The id of an instance that a driver has and no record wants."""
+    """`instance` is the id of an instance that a driver has and no record wants."""
 
     driver: str
     instance: str

@@ -36,7 +36,7 @@ class Keys:
         self._sql = _queries(schema)
 
     async def create(self, session: Session, name: str) -> tuple[str, KeyRecord]:
-        """Returns the key itself, which cannot be read afterwards. Raises InvalidName."""
+        """Create a key. Returns the key itself, which cannot be read later, and its record. Raises InvalidName."""
         key = new_key()
         return key, await self.register(session, key, plain_name(name))
 
@@ -48,7 +48,7 @@ class Keys:
         return KeyRecord(*row)
 
     async def use(self, session: Session, key: str) -> str | None:
-        """The id of the key; None if it is unknown or revoked."""
+        """Note the use of a key, and return its id; None if the key is unknown or revoked."""
         found: str | None = await session.fetchval(self._sql["use"], digest(key))
         return found
 
@@ -56,7 +56,7 @@ class Keys:
         return [KeyRecord(*row) for row in await session.fetch(self._sql["list"])]
 
     async def revoke(self, session: Session, id: str) -> KeyRecord | None:  # noqa: A002
-        """Revoke from now on; None if there is no such key."""
+        """Revoke a key from now on. Returns None if there is no such key."""
         row = await session.fetchrow(self._sql["revoke"], id)
         return KeyRecord(*row) if row else None
 
@@ -76,5 +76,5 @@ def is_key(text: str) -> bool:
 
 
 def digest(key: str) -> bytes:
-    """The only part of a key that is stored; 0009_keys explains why that is enough."""
+    """Returns the key's hash, the only part of a key that is stored; 0009_keys explains why that is enough."""
     return hashlib.sha256(key.encode()).digest()

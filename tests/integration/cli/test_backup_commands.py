@@ -119,7 +119,7 @@ def test_restore_needs_exactly_one_target(script: ScriptedServer, run: Command, 
 
 def test_delete_backup_asks_and_prints_a_refusal(script: ScriptedServer, run: Command) -> None:
     assert run("delete-backup", "4f1d7c52").exit_code == 2
-    said = "instance-1-restore-2 restores from the backup 4f1d: wait until that has ended."
+    said = "The orchestration instance-1-restore-2 restores the backup 4f1d: wait until that orchestration has ended."
     script.answers("DELETE /backups/4f1d7c52", problem(409, "backup_busy", said, orchestration="instance-1-restore-2"))
     done = run("delete-backup", "4f1d7c52", "--yes")
     assert (done.exit_code, done.stderr) == (75, f"interlock: {said}\n")

@@ -1,10 +1,10 @@
-"""The steps of orchestrations on backups. `interlock.aggregate.effects` describes who may do what.
+"""The steps of orchestrations on backups. `interlock.aggregate.effects` describes which step may write a record.
 
 Files have no fence, so each attempt writes only its own files; see `directory`. The rename that makes an archive
 visible happens inside the fenced transaction that records it.
 
 Crashes: a crash leaves files that the next attempt, the clean-up or `sweep` removes, and perhaps a pg_dump that is
-still running. The next attempt or the clean-up ends its session.
+still running. The next attempt or the clean-up ends the session of that pg_dump.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class BackupActivities(Effects[BackupRecord]):
             return bool(await self._records.fetch(connection, "acquire_slot", backup.id, AT_ONCE, attempt.at))
 
     async def _dump(self, attempt: Attempt, task: Task) -> None:
-        """Write to a hidden directory, and rename that in the transaction that records the backup as made."""
+        """Write to a hidden directory, and rename it in the transaction that records the backup as made."""
         async with self.owned(attempt, task) as (connection, backup):
             instance = await self._instances.read(connection, backup.instance)
         backup_directory = BackupDirectory(self._context.backup_settings.directory)
@@ -134,14 +134,17 @@ class BackupActivities(Effects[BackupRecord]):
         """Remove all files of a backup that is unfinished, failed or being deleted."""
         async with self.owned(attempt, task) as (connection, backup):
             if backup.state == "made":
-                raise errors.RecordOvertaken(f"The backup {backup.id} is made: its files stay.")
+                raise errors.RecordOvertaken(f"The backup {backup.id} is made: leave its files.")
             instance = await self._instances.read(connection, backup.instance)
         if backup.path is None:
             await self._end_dumps(backup, instance)
         await asyncio.to_thread(BackupDirectory(self._context.backup_settings.directory).remove, backup.stem)
 
     async def _end_dumps(self, backup: BackupRecord, instance: InstanceRecord) -> None:
-        """End the dumps of killed workers, because they hold locks. If that is not possible, they end by themselves."""
+        """End the dumps of killed workers, because the dumps hold locks.
+
+        Dumps that cannot be ended in this way end by themselves.
+        """
         with suppress(errors.InterlockError, OSError):
             driver, endpoint = self._context.driver(instance.driver), running_endpoint(instance)
             async with exclusive_session(
@@ -171,10 +174,11 @@ def _purpose(backup: BackupRecord) -> str:
 
 
 def running_endpoint(instance: InstanceRecord) -> Endpoint:
-    """The endpoint of a running instance. Raises `IllegalTransition` for any other."""
+    """Returns the endpoint of a running instance. Raises `IllegalTransition` if the instance is not running."""
     if instance.state != "running" or instance.endpoint is None:
         raise errors.IllegalTransition(
-            f"The instance {instance.name} is {instance.state}, and only a running one can be backed up: start it.",
+            f"The instance {instance.name} is {instance.state}, and only a running one can be backed up: start "
+            "it first.",
             state=instance.state,
             event="back up",
         )

@@ -18,7 +18,7 @@ _AT_A_TIME = 64
 
 
 async def archive_digest(archive: Path) -> tuple[int, str]:
-    """The size and the SHA-256 of an archive."""
+    """Returns the size and the SHA-256 of an archive."""
     digest = _Digest(archive)
     steps = digest.steps()
     try:

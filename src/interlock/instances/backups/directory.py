@@ -4,8 +4,8 @@ Permissions: each attempt writes into a directory of its own. The name of that d
 archive in it is complete and on the disk; then the directory is renamed. No attempt writes into another one's
 directory, so a late attempt leaves only files that do not count. Only the archive that the record names counts.
 
-Crashes: a crash leaves a directory with a dot, or one without that no record names. Both are removed by the next
-successful attempt, by the clean-up, or by `sweep`.
+Crashes: a crash leaves a directory with a dot, or a directory without a dot that no record names. Both are removed by
+the next successful attempt, by the clean-up, or by `sweep`.
 """
 
 import errno
@@ -57,7 +57,7 @@ class BackupDirectory:
             return (self.root / path).exists()
 
     def locate(self, path: str) -> Path:
-        """Raises BackupMissing."""
+        """Returns the path of an archive. Raises BackupMissing if the archive is not on this machine."""
         archive = self.root / path
         if not self.has(path):
             raise BackupMissing(
@@ -77,7 +77,7 @@ class BackupDirectory:
                 sync_directory(folder)
 
     def entries(self) -> Iterator[tuple[str, Path]]:
-        """Every directory of a backup, complete or not, with the id of the backup."""
+        """Yields every directory of a backup, complete or not, with the id of the backup."""
         with self._translated_errors():
             folders = [folder for folder in self.root.iterdir() if folder.is_dir()] if self.root.exists() else []
             for folder in folders:

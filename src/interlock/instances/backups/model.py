@@ -28,8 +28,8 @@ TRANSITIONS: Mapping[str, Mapping[str, str]] = {
 class BackupSettings:
     """The newest `keep` backups of each instance are kept (0: all), for `days` days (0: without limit).
 
-    The newest backup is kept at any age. `pg_bin` has PostgreSQL's programs, which are preferred to those in the
-    system.
+    The newest backup is kept at any age. `pg_bin` is a directory with PostgreSQL's programs. Interlock prefers these
+    programs to those in the system.
     """
 
     directory: Path

@@ -1,7 +1,8 @@
 """The order of steps in which backups are made, checked and removed.
 
 One orchestration at a time works on a backup: the one that the record names. None of them works on the instance, which
-may be stopped, changed or deleted in the meantime; the backup fails then. After each new backup, old ones are removed.
+may be stopped, changed or deleted in the meantime; in that case the backup fails. After each new backup, old ones are
+removed.
 """
 
 from dataclasses import replace
@@ -49,7 +50,7 @@ class BackupLifecycle:
         try:
             await run.call(self._activities.clear_away, task)
         except DurableError as error:
-            message = f"{failure.message} Its files could not be removed yet: {error}"
+            message = f"{failure.message} The files of the backup could not be removed yet: {error}"
             failure = replace(failure, message=message)
         await run.call(self._activities.transition, Transition(task, "fail", failure=failure))
 

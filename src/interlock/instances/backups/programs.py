@@ -1,7 +1,7 @@
 """Runs of pg_dump and pg_restore.
 
-The programs get the password in their environment, which only their user can read. Error messages quote only their
-first error: the lines after it contain statements, and with them users' data.
+The programs get the password in their environment, which only their user can read. Error messages quote only the first
+error of a program: the lines after it contain statements, and with them users' data.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _CUT_OFF = (
 async def dump(
     clients: Clients, endpoint: Endpoint, password: str, purpose: str, format: Format, archive: Path
 ) -> None:
-    """Write the whole database of the endpoint into `archive`, and onto the disk."""
+    """Write the whole database of the endpoint into `archive`, and return when it is on the disk."""
     command: list[str | Path] = [
         clients.pg_dump,
         "--no-password",
@@ -68,7 +68,8 @@ async def restore(
 ) -> None:
     """Restore the archive in one transaction, which commits only if `permit` allows it.
 
-    Objects of the archive replace existing ones, and belong to the restoring role. `grants` restores privileges too.
+    Objects of the archive replace existing ones, and belong to the restoring role. With `grants`, privileges are
+    restored too.
     """
     command: list[str | Path] = [
         clients.pg_restore,
@@ -154,8 +155,8 @@ def _failure(program: str, status: int, stderr: str) -> BackupFailed | DatabaseU
         return OutOfSpace(f"{program} found the disk full ({reason}): free some space, and try again.")
     if _LOCKS in stderr:
         return BackupFailed(
-            f"{program} needs more locks than the instance's server can hold ({reason}): raise its parameter "
-            f"{_LOCKS}, and try again."
+            f"{program} needs more locks than the instance's server can hold ({reason}): raise the instance's "
+            f"parameter {_LOCKS}, and try again."
         )
     if _WAITED in stderr and program == "pg_dump":
         return BackupFailed(
@@ -164,6 +165,6 @@ def _failure(program: str, status: int, stderr: str) -> BackupFailed | DatabaseU
         )
     if any(sign in stderr for sign in _CUT_OFF):
         return DatabaseUnreachable(
-            f"{program} lost its connection to the instance ({reason}): check that it runs, and try again."
+            f"{program} lost its connection to the instance ({reason}): check that the instance runs, and try again."
         )
     return BackupFailed(f"{program} ended with the status {status} ({reason}): correct that, and try again.")

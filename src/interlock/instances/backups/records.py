@@ -36,7 +36,7 @@ class BackupRecord(Record):
 
     @property
     def stem(self) -> str:
-        """The beginning of the names of all its files, relative to the directory of backups."""
+        """The beginning of the paths of all files of the backup, relative to the directory of backups."""
         return f"{self.instance_name}/{self.created_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{self.id}"
 
 
@@ -55,5 +55,5 @@ class BackupRecords(RecordTable[BackupRecord]):
         """Find a backup by its id, or by at least the first eight characters of its id."""
         rows = await self.fetch(connection, "find", id)
         if len(rows) > 1:
-            raise BackupUnknown(f"There is more than one backup {id!r}…: give more of its id.")
+            raise BackupUnknown(f"More than one backup has an id that begins with {id!r}: give more of the id.")
         return self.one(rows, id)

@@ -14,7 +14,7 @@ from interlock.instances.context import InstanceContext
 
 
 class BackupRemoval(Requests[BackupRecord]):
-    """`orchestration` is the one that removes a backup."""
+    """`orchestration` is the orchestration that removes a backup."""
 
     records: BackupRecords
 
@@ -32,14 +32,15 @@ class BackupRemoval(Requests[BackupRecord]):
         async def check(backup: BackupRecord) -> None:
             for (restoring,) in await self.records.fetch(connection, "restoring", id):
                 raise BackupBusy(
-                    f"{restoring} restores from the backup {id}: wait until that has ended.", orchestration=restoring
+                    f"The orchestration {restoring} restores the backup {id}: wait until that orchestration has ended.",
+                    orchestration=restoring,
                 )
 
         columns = {"begun_at": None}
         return await self.begin_deletion(connection, id, self._orchestration, by=by, columns=columns, check=check)
 
     async def prune(self, connection: Any, instance: str | None = None) -> list[str]:
-        """Start the removal of backups that are not to be kept, of that instance or of all. Returns their ids.
+        """Start the removal of backups that are not to be kept, of that instance or of all. Returns the backups' ids.
 
         A backup whose files this machine does not see is neither removed nor counted as kept, because the disk of the
         backups may not be mounted.

@@ -49,7 +49,7 @@ class Backups(Requests[BackupRecord]):
         id: str | None = None,
         by: str = INTERLOCK,
     ) -> BackupRecord:
-        """Back up a running instance, named by its id.
+        """Back up a running instance; `instance` is its id.
 
         A backup that was requested under the same `id` before is returned, and no other one is made.
         """
@@ -105,13 +105,16 @@ class Backups(Requests[BackupRecord]):
         wanted = major_version(version) or str(oldest)
         if int(wanted) < oldest:
             raise BadSpec(
-                f"The backup {id} is of PostgreSQL {oldest}, and cannot be restored into {wanted}: use a later one."
+                f"The backup {id} is of PostgreSQL {oldest}, and cannot be restored into {wanted}: use {oldest} or "
+                "later."
             )
         if driver is None:
             driver = (await self._instances.records.read(connection, backup.instance)).driver
             if driver not in self._context.drivers:
                 known = ", ".join(sorted(self._context.drivers))
-                raise BadSpec(f"The backup {id} is of the driver {driver}, which is not set up: name one of {known}.")
+                raise BadSpec(
+                    f"The backup {id} is of the driver {driver}, which is not set up: name one of these: {known}."
+                )
         return await self._instances.create(
             connection,
             name,
@@ -136,9 +139,10 @@ class Backups(Requests[BackupRecord]):
         by: str = INTERLOCK,
         check: Callable[[InstanceRecord], Awaitable[None]] | None = None,
     ) -> InstanceRecord:
-        """Restore into a running instance, named by its id. Objects of the backup replace existing ones.
+        """Restore into a running instance; `instance` is its id. Objects of the backup replace existing ones.
 
-        `check` may refuse. A request with a known `key` is not repeated, because data written since would be lost.
+        `check` may raise an error to refuse the restore. A request with a known `key` is not repeated: a second restore
+        would lose the data that was written since the first one.
         """
         backup = await self.records.lock(connection, id)
         if key and (before := await self._instances.requested_before(connection, instance, key)):
@@ -149,17 +153,17 @@ class Backups(Requests[BackupRecord]):
             await check(found)
         for unfinished, orchestration in await self.records.fetch(connection, "making", instance):
             raise BackupBusy(
-                f"The backup {unfinished} of {found.name} is being made: wait until that has ended, or delete it.",
+                f"The backup {unfinished} of {found.name} is being made: wait until it is made, or delete it.",
                 orchestration=orchestration,
             )
         return await self._instances.restore(connection, instance, id, key=key, by=by)
 
     async def prune(self, connection: Any) -> list[str]:
-        """Start the removal of backups that are not to be kept, of all instances. Returns their ids."""
+        """Start the removal of backups that are not to be kept, of all instances. Returns the ids of these backups."""
         return await self._work.pruning.prune(connection)
 
     async def clean_up(self) -> None:
-        """The periodic job: prune and sweep."""
+        """Run the periodic job: prune and sweep."""
         if self._context.backups is not None:
             async with self._context.transactions.transaction() as connection:
                 await self.prune(connection)

@@ -38,7 +38,10 @@ class BackupRestore:
         permit: Permit,
         permitted: str | None,
     ) -> None:
-        """`permitted` is the transaction that an earlier attempt was permitted to commit. If it did, this is done."""
+        """Restore the backup `id`, unless `permitted` has committed.
+
+        `permitted` is the transaction that an earlier attempt was permitted to commit.
+        """
         async with self._context.transactions.transaction() as connection:
             backup = await self._records.read(connection, id)
         purpose = f"restore {instance.id}"
@@ -60,10 +63,10 @@ class BackupRestore:
 
 
 def usable_path(backup: BackupRecord) -> str:
-    """The path of a usable backup. Raises `BackupUnusable` for any other."""
+    """Returns the path of a usable backup. Raises `BackupUnusable` if the backup is not usable."""
     if backup.state != "made" or backup.path is None:
         raise BackupUnusable(
-            f"The backup {backup.id} of {backup.instance_name} is {backup.state}: choose one that is made."
+            f"The backup {backup.id} of {backup.instance_name} is {backup.state}: choose a backup that is made."
         )
     return backup.path
 
@@ -71,7 +74,7 @@ def usable_path(backup: BackupRecord) -> str:
 def damaged(backup: BackupRecord) -> BackupDamaged:
     return BackupDamaged(
         f"The backup {backup.id} of {backup.instance_name} has changed since it was written on "
-        f"{backup.created_at:%Y-%m-%d}: choose another, and check the disk."
+        f"{backup.created_at:%Y-%m-%d}: choose another backup, and check the disk."
     )
 
 
@@ -83,10 +86,11 @@ def _check_versions(backup: BackupRecord, server: int, clients: Clients) -> None
     if server < major_of(backup.server_version):
         raise BackupUnusable(
             f"The backup {backup.id} is of PostgreSQL {backup.server_version}, and the instance is {server}: restore "
-            "it into one that is not older."
+            "the backup into an instance that is not older."
         )
     if server < _TIMEOUT_SETTING_SINCE <= clients.version[0]:
         raise BackupUnusable(
             f"The backup {backup.id} needs the pg_restore of PostgreSQL {clients.version[0]}, which a server of "
-            f"PostgreSQL {server} does not understand: install postgresql-client-{server}, or restore into a later one."
+            f"PostgreSQL {server} does not understand: install postgresql-client-{server}, or restore into a newer "
+            "instance."
         )

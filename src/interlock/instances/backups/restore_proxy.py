@@ -7,7 +7,8 @@ so. Then it forwards the COMMIT.
 
 Crashes: a crash before the COMMIT leaves nothing, because the server rolls back. A crash after it leaves the recorded
 number, by which the server reports whether the transaction was committed. The next attempt first ends the sessions of
-earlier attempts, and then queries that. An attempt that was stopped and continues later is not permitted to commit.
+earlier attempts, and then queries the server for that. An attempt that was stopped and continues later is not permitted
+to commit.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from interlock.instances.drivers.port import Endpoint
 from interlock.tls.sslmode import sslmode
 
 Permit = Callable[[str], Awaitable[None]]
-"""Receives the number of the transaction. Raises if it must not commit."""
+"""Receives the number of the transaction. Raises if the transaction must not commit."""
 
 PORT = 5432
 """Only a part of the socket's name."""
@@ -53,7 +54,10 @@ class _Side(NamedTuple):
     writer: asyncio.StreamWriter
 
     async def receive(self, *, first: bool = False) -> _Message:
-        """The `first` message has no kind. Raises EOFError when the other side has closed the connection."""
+        """Receive a message.
+
+        The `first` message of a connection has no kind. Raises EOFError when the other side has closed the connection.
+        """
         kind = b"" if first else await self.reader.readexactly(1)
         (size,) = struct.unpack("!i", await self.reader.readexactly(4))
         return _Message(kind, await self.reader.readexactly(size - 4))
@@ -64,7 +68,10 @@ class _Side(NamedTuple):
 
 
 class RestoreProxy:
-    """`refusal` is the error of the proxy, which the program cannot know. `is_permitted`: a commit was permitted."""
+    """Forwards connections of pg_restore to the instance.
+
+    `refusal` is the error of the proxy, which pg_restore cannot know. `is_permitted` is True if a commit was permitted.
+    """
 
     def __init__(self, endpoint: Endpoint, permit: Permit) -> None:
         self._endpoint = endpoint
@@ -145,13 +152,15 @@ class _Conversation:
                 self._answers.put_nowait(message)
 
     async def _number(self) -> str:
-        """The number of the transaction. The program waits, so the server's next messages answer this query."""
+        """Query the number of the transaction. The program waits, so the server's next messages answer this query."""
         self._answers = answers = asyncio.Queue[_Message]()
         await self._server.send(_NUMBER)
         number = ""
         while (message := await answers.get()).kind != _READY:
             if message.kind == _ERROR:
-                raise BackupFailed("The instance's server did not return the transaction's number: check its log.")
+                raise BackupFailed(
+                    "The instance's server did not return the transaction's number: check the server's log."
+                )
             if message.kind == _ROW:
                 number = message.body[6:].decode()  # after the number of columns and the length of this one
         self._answers = None

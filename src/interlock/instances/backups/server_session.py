@@ -21,7 +21,7 @@ _PATIENCE = 60.0
 
 
 class ServerSession:
-    """`version` is the server's, like 17.5."""
+    """`version` is the server's version, like 17.5."""
 
     def __init__(self, session: Session, version: str) -> None:
         self._session = session
@@ -40,7 +40,7 @@ class ServerSession:
 async def exclusive_session(
     driver: Driver, id: str, endpoint: Endpoint, purpose: str, timeout: float
 ) -> AsyncIterator[ServerSession]:
-    """A session in the instance, after all other sessions with the same purpose have ended."""
+    """Yields a session in the instance, after all other sessions with the same purpose have ended."""
     async with await connected(driver, id, endpoint, timeout, purpose) as session:
         await _end_other_sessions(session)
         yield ServerSession(session, await session.fetchval(_SQL["version"]))
@@ -53,5 +53,5 @@ async def _end_other_sessions(session: Session) -> None:
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
         raise DatabaseUnreachable(
-            "The sessions of an earlier attempt do not end in the instance: check its pg_stat_activity."
+            "In the instance, the sessions of an earlier attempt do not end: look for them in pg_stat_activity."
         ) from None

@@ -13,9 +13,12 @@ _TAKEN_NAMES = frozenset({"none", "postgres", "public", "template0", "template1"
 
 
 def check_name(name: str) -> None:
-    """Raises BadSpec for a name that cannot be both a role and a database."""
+    """An instance's name is also the name of its role and of its database.
+
+    Raises BadSpec if PostgreSQL does not allow the name for both.
+    """
     if not name or len(name.encode()) > _LONGEST_NAME:
-        raise BadSpec(f"{name!r} cannot be an instance's name: it needs 1 to {_LONGEST_NAME} bytes.")
+        raise BadSpec(f"{name!r} cannot be an instance's name: use 1 to {_LONGEST_NAME} bytes.")
     if name in _TAKEN_NAMES or name.startswith("pg_"):
         raise BadSpec(f"{name!r} is reserved by PostgreSQL: choose another name.")
     if any(ord(character) < 32 or ord(character) == 127 for character in name):
@@ -27,7 +30,10 @@ def new_password() -> str:
 
 
 def verifier(password: str) -> str:
-    """The verifier of a password, which PostgreSQL stores (RFC 5803). New passwords are ASCII and need no SASLprep."""
+    """Returns the verifier of a password, which PostgreSQL stores (RFC 5803).
+
+    New passwords are ASCII and need no SASLprep.
+    """
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

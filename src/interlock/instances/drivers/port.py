@@ -50,7 +50,8 @@ class Observation:
 class Driver(Protocol):
     """An operation returns when the system has accepted the request; `observe` reports its progress.
 
-    All but `check`, `provision`, `observe`, `remove` and `ids` raise `InstanceAbsent` if there is no such instance.
+    All operations but `check`, `provision`, `observe`, `remove` and `ids` raise `InstanceAbsent` if the instance does
+    not exist.
     """
 
     name: str
@@ -69,9 +70,10 @@ class Driver(Protocol):
         """
 
     async def observe(self, id: str) -> Observation:
-        """The observed state.
+        """Returns the observed state.
 
-        `starting` includes stopping; `broken` is incomplete, and neither starting nor stopping.
+        `starting` is also the state while the instance stops. `broken` means that the instance is incomplete, and
+        neither starting nor stopping.
         """
         ...
 
@@ -83,9 +85,9 @@ class Driver(Protocol):
         """Remove everything. `observe` returns absent once all of it is gone (processes, directories, volumes)."""
 
     async def password(self, id: str) -> str:
-        """The owner's password. The driver generates it and stores it (a file that only the user can read; a Secret).
+        """Returns the owner's password, which the driver generates and stores (in a private file, or in a Secret).
 
-        It is stored nowhere else.
+        The password is stored nowhere else.
         """
         ...
 
@@ -96,19 +98,21 @@ class Driver(Protocol):
         ...
 
     async def resize(self, id: str, storage_bytes: int) -> None:
-        """Grow the storage. Raises `NotSupported` if the driver cannot."""
+        """Grow the storage. Raises `NotSupported` if the driver cannot resize."""
 
     async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
-        """Serve this certificate from now on; None is the instance's own. Open connections stay open.
+        """Serve this certificate from now on; None means the instance's own certificate. Open connections stay open.
 
-        Return when new clients see it. Raises `BadSpec`, before anything is changed, for a certificate that clients
-        could not verify, and `NotSupported` if the driver cannot.
+        Returns when new clients see the certificate. Raises `BadSpec`, before anything is changed, for a certificate
+        that clients could not verify, and `NotSupported` if the driver cannot change certificates.
         """
 
     def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]: ...
 
     async def ids(self) -> Mapping[str, str]:
-        """All instances of Interlock in the system, complete or not: id → name. The drift check finds orphans by it.
+        """Returns all instances of Interlock in the system, complete or not: id → name.
+
+        The drift check uses the result to find orphans.
 
         The name is empty if a crash came before the name was written.
         """

@@ -13,7 +13,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 DRIVER_KINDS: tuple[Kind, ...] = ("orphan", "vanished", "wrong_state")
 
 Verdicts = dict[Kind, str]
-"""For each kind a sentence that describes the drift; empty if there is none. A missing kind could not be checked."""
+"""For each kind a sentence that describes the drift; empty without drift. A missing kind could not be checked."""
 
 _WRONG: Mapping[str, tuple[Observed, ...]] = {"running": ("stopped", "broken"), "stopped": ("running", "broken")}
 
@@ -24,21 +24,24 @@ def is_settled(instance: InstanceRecord | None) -> bool:
 
 
 def is_unwanted(instance: InstanceRecord | None) -> bool:
-    """Return True if there is no record of it, or if it was observed to be gone and its names were freed."""
+    """Return True if the instance has no record, or if it was observed to be gone and its names were freed."""
     return instance is None or instance.names_freed_at is not None
 
 
 def is_untouched(before: InstanceRecord | None, now: InstanceRecord | None) -> bool:
-    """Return True if no orchestration worked on it in between. The record names an orchestration before it acts."""
+    """Return True if no orchestration worked on the instance between `before` and `now`.
+
+    The record names an orchestration before the orchestration acts.
+    """
     if before is None or now is None:
         return before is now
     return is_settled(now) and (before.orchestration, before.state) == (now.orchestration, now.state)
 
 
 def driver_verdicts(instance: InstanceRecord | None, observation: Observation) -> Verdicts:
-    """The verdicts on a settled instance.
+    """Returns the verdicts on a settled instance.
 
-    A `failed` record that holds its names already says that remains may exist.
+    A `failed` record that holds its names is no drift: the state already says that remains may exist.
     """
     verdicts = dict.fromkeys(DRIVER_KINDS, "")
     seen = f"{observation.state}. {observation.detail}".strip()
@@ -61,7 +64,7 @@ def driver_verdicts(instance: InstanceRecord | None, observation: Observation) -
 
 
 def dns_verdicts(instance: InstanceRecord, published: Published) -> Verdicts:
-    """The verdict on the DNS name. `published` are the records under it."""
+    """Returns the verdict on the DNS name. `published` are the records under it."""
     host = str(instance.host)
     if published.owner is None and not published.targets:
         return {"dns": f"{instance.dns_name} is not published, and should lead to {host}."}
@@ -77,12 +80,15 @@ def dns_verdicts(instance: InstanceRecord, published: Published) -> Verdicts:
 
 
 def confirmed(first: Verdicts, again: Verdicts) -> Verdicts:
-    """Drift that was observed twice. Drift that is new in the second observation is left out, as it may be passing."""
+    """Returns the drift that was observed twice.
+
+    Drift that only the second observation shows is left out, because it may soon end by itself.
+    """
     return {kind: detail for kind, detail in again.items() if not detail or first.get(kind)}
 
 
 def _normalized(target: str) -> str:
-    """The target in one spelling."""
+    """Returns the target in one spelling."""
     try:
         return str(ip_address(target))
     except ValueError:

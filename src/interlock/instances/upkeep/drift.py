@@ -4,7 +4,7 @@ Permissions: the holder of the lease runs the check. The transaction that writes
 grant, so they count only if the lease is still held. Only the check opens and closes findings.
 
 Concurrency: instances are created, changed and deleted all the time. A record names the orchestration that works on it
-(`working`) before that acts, and until it is done. So the check takes these steps, in this order:
+(`working`) before the orchestration acts, and until it is done. So the check takes these steps, in this order:
 
 1. List the driver's instances, then read the records. An instance that was created in between has a record already,
    because its record is committed first. An instance that was removed in between is observed again in step 2.
@@ -173,7 +173,7 @@ def _error_text(error: Exception) -> str:
 
 
 def _summary(unknown: Mapping[str, str], checked: int) -> str:
-    """A summary of the errors; empty if every instance could be observed."""
+    """Returns a summary of the errors; empty if every instance could be observed."""
     if not unknown:
         return ""
     return f"{len(unknown)} of {checked} instances could not be checked completely; {next(iter(unknown.values()))}"

@@ -13,7 +13,7 @@ from interlock.instances.upkeep.comparison import Kind
 
 @dataclass(frozen=True)
 class Finding:
-    """Open until `closed_at`. `repair` is the orchestration that was last started to repair it."""
+    """A finding of drift, open until `closed_at`. `repair` is the orchestration that was last started to repair it."""
 
     id: int
     driver: str
@@ -43,7 +43,7 @@ class Findings:
         self._queries = queries("interlock.instances.upkeep", schema)
 
     async def page(self, connection: Any, *, closed: bool = False, limit: int = 200) -> list[Finding]:
-        """The newest first."""
+        """Returns the findings, the newest first."""
         return [Finding(*row) for row in await self.fetch(connection, "page", closed, limit)]
 
     async def last_checks(self, connection: Any) -> list[LastCheck]:
@@ -53,18 +53,21 @@ class Findings:
         return [Finding(*row) for row in await self.fetch(connection, "open", driver)]
 
     async def repairable(self, connection: Any, drivers: list[str]) -> list[Finding]:
-        """Findings that may be repaired without an operator, and are not being repaired. Untried ones come first."""
+        """Returns findings that need no operator for a repair and are not being repaired.
+
+        Untried findings come first.
+        """
         return [Finding(*row) for row in await self.fetch(connection, "repairable", drivers)]
 
     async def lock(self, connection: Any, id: int) -> Finding:
-        """Lock an open finding. Raises `DriftUnknown`."""
+        """Lock an open finding. Raises `DriftUnknown` if there is no open finding with that id."""
         rows = await self.fetch(connection, "lock", id)
         if not rows or rows[0][_CLOSED] is not None:
-            raise DriftUnknown(f"There is no open finding of drift {id}: list the open ones.")
+            raise DriftUnknown(f"There is no open finding of drift {id}: list the open findings.")
         return Finding(*rows[0])
 
     async def records(self, connection: Any, driver: str, ids: list[str]) -> dict[str, InstanceRecord]:
-        """The records of that driver's instances that hold their names, and of the instances with these ids."""
+        """Returns the records of that driver's instances that hold their names, and of the instances with these ids."""
         rows = await self.fetch(connection, "records", driver, ids)
         return {instance.id: instance for instance in map(self._records.from_row, rows)}
 

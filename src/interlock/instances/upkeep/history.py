@@ -12,7 +12,10 @@ _BATCH = 5000
 
 
 class History:
-    """`events_kept` (also for closed findings of drift) and `checks_kept` are in seconds."""
+    """Prunes old history.
+
+    `events_kept` (also for closed findings of drift) and `checks_kept` are durations in seconds.
+    """
 
     def __init__(self, context: InstanceContext, *, events_kept: float, checks_kept: float) -> None:
         self._context = context
@@ -22,7 +25,7 @@ class History:
         self._findings = Findings(context.schema)
 
     async def prune(self, batch: int = _BATCH) -> int:
-        """Returns the number of deleted rows."""
+        """Delete old history, and return the number of deleted rows."""
         forgotten = 0
         while gone := await self._forget(batch):
             forgotten += gone

@@ -35,7 +35,8 @@ class Orphans:
         def is_absent(observed: ObservedState, waited: float) -> bool:
             if observed.state != "absent" and waited >= observed.timeout:
                 raise DoNotRetry(
-                    f"{orphan.instance} is still {observed.state} after {waited:.0f} s. {observed.detail}".strip(),
+                    f"The orphan {orphan.instance} is still {observed.state} after {waited:.0f} s. "
+                    f"{observed.detail}".strip(),
                     code="not_absent",
                 )
             return observed.state == "absent"
@@ -51,7 +52,7 @@ class Orphans:
                 instance = None
             if not is_unwanted(instance):
                 raise DoNotRetry(
-                    f"{orphan.instance} is an instance with a record: delete that instance instead.",
+                    f"{orphan.instance} has a record, so it is not an orphan: delete the instance instead.",
                     code="not_orphaned",
                 )
             if instance is not None:

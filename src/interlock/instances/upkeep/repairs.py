@@ -41,9 +41,10 @@ class Repairs:
         self.findings = Findings(lifecycle.context.schema)
 
     async def repair(self, connection: Any, id: int, *, by: str = INTERLOCK) -> Finding:
-        """Start a repair in the caller's transaction. While a repair is running, this changes nothing.
+        """Start the repair of a finding in the caller's transaction. While its repair is running, this changes nothing.
 
-        Raises `DriftUnknown`, or `InstanceBusy` while another orchestration works on the instance.
+        Raises `DriftUnknown` if the finding is not open, and `InstanceBusy` while another orchestration works on the
+        instance.
         """
         finding = await self.findings.lock(connection, id)
         if finding.repair is None or not await is_unfinished(connection, self._context.schema, finding.repair):

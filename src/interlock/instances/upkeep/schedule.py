@@ -46,11 +46,11 @@ class UpkeepSchedule:
             self.checks_kept,
         )
         if not all(0 < each < math.inf for each in times):
-            raise ConfigurationError(f"{self!r} cannot work: times have to be above 0 s.")
+            raise ConfigurationError(f"{self!r} cannot work: use times above 0 s.")
 
 
 class Upkeep:
-    """Runs the jobs inside its `async with` block; `locks` has to stay open as long.
+    """Runs the jobs inside its `async with` block; `locks` has to stay open until the block ends.
 
     `jobs` are further jobs that run together with the pruning of history.
     """
@@ -86,13 +86,16 @@ class Upkeep:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        """Running jobs are cancelled. Another replica runs them again."""
+        """Cancel the running jobs. Another replica runs them again."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def check_drift_now(self, timeout: float) -> None:
-        """Check for drift now, under the same lease. Raises `LeaseTimeout` if another check takes longer."""
+        """Check for drift now, under the same lease.
+
+        Raises `LeaseTimeout` if another check holds the lease for longer than `timeout` seconds.
+        """
         async with self.drift_lease.acquire(timeout=timeout) as grant:
             await self._drift.run(grant)
 

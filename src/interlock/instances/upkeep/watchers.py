@@ -29,7 +29,7 @@ class Watchers:
         self._findings = Findings(context.schema)
 
     async def restore(self) -> int:
-        """Returns the number of replaced watchers."""
+        """Replace watchers that have ended. Returns the number of replaced watchers."""
         async with self._context.transactions.transaction() as connection:
             missing = await self._findings.fetch(connection, "unwatched", _BATCH)
         return sum([await self._replace_watcher(*one) for one in missing])

@@ -84,7 +84,7 @@ async def test_a_backup_of_a_running_instance_is_made_and_verified(
     assert gone.deleted_at is not None
     with pytest.raises(errors.BackupUnknown, match="is deleted"):
         await plane.ask(plane.backups.delete, made.id)
-    with pytest.raises(errors.BackupUnusable, match="is deleted: choose one that is made"):
+    with pytest.raises(errors.BackupUnusable, match="is deleted: choose a backup that is made"):
         await plane.ask(plane.backups.restore, made.id, "again")
 
 
@@ -115,7 +115,7 @@ async def test_damage_is_found(
     checked = await plane.backup_told(plane.backups.verify, made.id)
     assert (checked.state, checked.error_code, checked.verified_at) == ("failed", "backup_damaged", None)
     for verb in (plane.backups.verify, plane.backups.restore_into):
-        with pytest.raises(errors.BackupUnusable, match="choose one that is made"):
+        with pytest.raises(errors.BackupUnusable, match="choose a backup that is made"):
             await plane.ask(verb, made.id, *([] if verb == plane.backups.verify else [shop.id]))
     await plane.backups.sweep()
     assert (keeping.directory / made.path).exists()  # an operator may want to inspect the remains

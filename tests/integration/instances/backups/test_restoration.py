@@ -155,4 +155,4 @@ async def test_a_backup_goes_into_a_later_version_and_not_into_an_earlier_one(
     if len(majors) > 1:
         refused = await plane.told(plane.backups.restore_into, (await plane.backed_up(new.id)).id, old.id)
         assert (refused.state, refused.error_code) == ("running", "backup_unusable")
-        assert "restore it into one that is not older" in (refused.error or "")
+        assert "restore the backup into an instance that is not older" in (refused.error or "")

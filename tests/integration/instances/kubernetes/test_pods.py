@@ -133,7 +133,7 @@ async def test_a_deleted_password_is_noticed_and_reset(
     secret = fake_cluster.store.find("secrets", "default", ObjectNames(running.id).base)
     assert secret is not None
     del secret.body["data"]
-    with pytest.raises(DriverError, match="has no password in it: reset it"):
+    with pytest.raises(DriverError, match="has no password in it: reset the password"):
         await driver.password(running.id)
 
     await driver.reset_password(running.id)
@@ -145,7 +145,7 @@ async def test_a_password_that_could_not_be_set_leaves_the_old_one(
 ) -> None:
     old = await driver.password(running.id)
     fake_cluster.refuse_commands = True
-    with pytest.raises(DriverUnreachable, match=r"the role has pods/exec"):
+    with pytest.raises(DriverUnreachable, match=r"the role allows pods/exec"):
         await driver.reset_password(running.id)
     assert await driver.password(running.id) == old
 

@@ -68,7 +68,7 @@ async def test_an_instance_that_cannot_be_undone_keeps_its_names_until_it_is_del
     driver.remove = _refuse  # type: ignore[method-assign]
     failed = await plane.created("shop", dns_name="db.example.com")
     assert (failed.state, failed.error_code) == ("failed", "access_denied")
-    assert "could not be undone, so delete it" in (failed.error or "")
+    assert "could not be undone, so delete the instance" in (failed.error or "")
     with pytest.raises(errors.NameTaken, match="failed"):
         await plane.create("shop")
 

@@ -88,7 +88,7 @@ async def test_an_api_server_that_does_not_answer(interlock_url: str, tmp_path: 
             failed = await plane.created("shop", dns_name="db.example.com")
             assert (failed.state, failed.error_code) == ("failed", "driver_unreachable")
             assert f"{cluster.url} does not answer" in (failed.error or "")
-            assert "could not be undone, so delete it" in (failed.error or "")
+            assert "could not be undone, so delete the instance" in (failed.error or "")
             assert execute(interlock_url, HELD) == [("dns", "db.example.com"), ("instance", "shop")]
             cluster.url = answers
             cluster.kubeconfig(kubeconfig)

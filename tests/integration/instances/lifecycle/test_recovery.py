@@ -72,7 +72,7 @@ async def test_an_instance_that_runs_and_never_answers_is_undone(plane: Plane, d
     driver.deaf = 1_000_000
     failed = await told(plane, plane.instances.create, "shop", driver="paper")
     assert (failed.state, failed.error_code, await driver.ids()) == ("failed", "database_unreachable", {})
-    assert "The instance runs, and does not answer after" in (failed.error or "")
+    assert "The instance runs, but has not answered after" in (failed.error or "")
 
 
 @pytest.mark.exhaustive
@@ -97,7 +97,7 @@ async def test_work_whose_clean_up_was_ended_blocks_no_request(plane: Plane, dri
     assert (stuck.state, stuck.working) == ("stopping", True)
 
     driver.fails = ""
-    with pytest.raises(errors.IllegalTransition, match="Nothing works on the instance shop"):
+    with pytest.raises(errors.IllegalTransition, match="No orchestration works on the instance shop"):
         await plane.ask(plane.instances.cancel, made.id)
     stopped = await told(plane, plane.instances.stop, made.id)
     assert (stopped.state, stopped.working, stopped.error) == ("stopped", False, None)
@@ -120,7 +120,7 @@ async def test_a_deletion_whose_clean_up_was_ended_can_be_requested_again(plane:
 async def test_abandoning_an_unreachable_instance_frees_its_names(url: str, driver: FailingDriver) -> None:
     async with control_plane(url, driver, dns=PaperDns(lambda: url)) as plane:
         lost = await told(plane, plane.instances.create, "shop", driver="paper", dns_name="db.example.com")
-        with pytest.raises(errors.IllegalTransition, match="shop is running: delete it, and abandon it only if that"):
+        with pytest.raises(errors.IllegalTransition, match="shop is running: delete it, and abandon it only if"):
             await plane.ask(plane.instances.abandon, lost.id)
         driver.fails = "remove"
         assert (await told(plane, plane.instances.delete, lost.id)).state == "failed"

@@ -17,7 +17,7 @@ async def test_storage_grows_and_never_shrinks(plane: Plane) -> None:
     assert execute(plane.url, "SELECT storage FROM paper") == [(3 * GIB,)]
     with pytest.raises(errors.BadSpec, match="storage can only grow"):
         await plane.ask(plane.instances.resize, shop.id, "2Gi")
-    with pytest.raises(errors.BadSpec, match="is not a size"):
+    with pytest.raises(errors.BadSpec, match="is not a valid size"):
         await plane.ask(plane.instances.resize, shop.id, "much")
     assert (await plane.told(plane.instances.stop, shop.id)).state == "stopped"
     assert (await plane.told(plane.instances.resize, shop.id, "4Gi")).storage_bytes == 4 * GIB

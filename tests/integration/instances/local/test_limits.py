@@ -25,7 +25,7 @@ async def test_an_instance_above_the_limit_is_refused_until_another_is_removed(r
     await driver.provision(first)
 
     for verb in (driver.check, driver.provision):
-        with pytest.raises(TooManyInstances, match="may have 1, and has 1: remove one, or raise instance_limit"):
+        with pytest.raises(TooManyInstances, match="may have 1 instances, and has 1: remove an instance"):
             await verb(second)
     assert await driver.ids() == {first.id: first.name}
     await driver.check(first)
@@ -70,8 +70,8 @@ async def test_an_instance_has_the_defaults_unless_it_asks_for_something_else(ro
     [
         ("wrok_mem=4MB", "unrecognized configuration parameter"),
         ("work_mem=a lot", "invalid value for parameter"),
-        ("port=5432", "made by Interlock itself"),
-        ("archive_command=true", "reach beyond this instance"),
+        ("port=5432", "set by Interlock itself"),
+        ("archive_command=true", "affect more than this instance"),
     ],
 )
 def test_invalid_defaults_are_reported_at_the_start(tmp_path: Path, told: str, words: str) -> None:

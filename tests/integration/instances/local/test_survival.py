@@ -125,7 +125,7 @@ async def test_a_half_removed_instance_does_not_count_as_complete(
     assert await asyncio.to_thread(run_until, root, "remove", spec, step)
 
     assert "was interrupted" in (await driver.observe(spec.id)).detail
-    with pytest.raises(InstanceAbsent, match="was not finished"):
+    with pytest.raises(InstanceAbsent, match="is incomplete"):
         await driver.start(spec.id)
     await driver.provision(spec)
     assert (await driver.observe(spec.id)).state == "running"

@@ -11,7 +11,7 @@ SAID = [
         "pg_restore: error: could not execute query: ERROR:  out of shared memory\n"
         'HINT:  You might need to increase "max_locks_per_transaction".\nCommand was: CREATE TABLE secret ()',
         BackupFailed,
-        "ERROR: out of shared memory): raise its parameter max_locks_per_transaction",
+        "ERROR: out of shared memory): raise the instance's parameter max_locks_per_transaction",
     ),
     (
         "pg_dump",

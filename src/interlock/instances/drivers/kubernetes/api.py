@@ -66,7 +66,7 @@ class Api:
             return [event async for event in self._client.list(kind, fields=fields)]
 
     async def create(self, resource: Any) -> Any | None:
-        """Create an object; None if one with its name exists. The server decides that."""
+        """Create an object. Returns None if an object with its name exists; the server decides that."""
         try:
             with self._translated(_label(resource)):
                 return await self._client.create(resource)
@@ -74,7 +74,7 @@ class Api:
             return None
 
     async def ensure(self, resource: Any, existing: Any | None) -> None:
-        """Create an object, or change `existing` to it: exactly that one, not a later object with the same name."""
+        """Create an object, or change `existing` to it; a later object with the same name is not changed."""
         if existing is not None:
             resource.metadata.uid = existing.metadata.uid
         with self._translated(_label(resource), known=existing is not None):
@@ -142,7 +142,7 @@ class Api:
             )
         except Exception as error:  # lightkube raises errors of many types here
             raise ConfigurationError(
-                f"The kubeconfig cannot be used ({_reason(error)}): name one with a cluster, a user and a context."
+                f"The kubeconfig cannot be used ({_reason(error)}): name a file with a cluster, a user and a context."
             ) from error
 
     @contextmanager
@@ -158,12 +158,12 @@ class Api:
         except HTTPXWSException as error:
             raise DriverUnreachable(
                 f"No command can be run in {what} in namespace {self.namespace} ({_reason(error)}): check that its "
-                "node can be reached, and that the role has pods/exec."
+                "node can be reached, and that the role allows pods/exec."
             ) from error
         except httpx2.HTTPError as error:
             raise DriverUnreachable(
                 f"The Kubernetes API server at {self.server} does not answer ({_reason(error)}): "
-                "check the address, the network and that it runs."
+                "check the address and the network, and that the server runs."
             ) from error
 
     def _error(self, error: ApiError, what: str, known: bool) -> DriverError | ConfigurationError:
@@ -174,16 +174,16 @@ class Api:
             return ConfigurationError(f"There is no namespace {self.namespace}: create it, or name another.")
         if code == 403 and "exceeded quota" in said:
             return OutOfSpace(
-                f"The quota of namespace {self.namespace} is used up ({said}): raise it, or delete something."
+                f"The quota of namespace {self.namespace} is used up ({said}): raise the quota, or delete objects."
             )
         if code == 403 and "support resize" in said:
             return NotSupported(f"The storage class of {where} cannot grow volumes: create a new instance.")
         if code in (401, 403):
             return DriverUnreachable(f"Kubernetes denies access to {where} ({said}): grant the role that is needed.")
         if code == 500 and "not declared in schema" in said:
-            return ConfigurationError(f"This Kubernetes is too old ({said}): version 1.27 or newer is needed.")
+            return ConfigurationError(f"This Kubernetes is too old ({said}): upgrade it to 1.27 or newer.")
         if code == 400 and "waiting to start" in said:
-            return DriverError(f"There is no output of {where} yet ({said}): wait until it runs.")
+            return DriverError(f"Kubernetes has no output for {where} yet ({said}): wait until it runs.")
         if known and (code in (404, 409, 410) or "metadata.uid" in said):
             return BeingRemoved(f"{where} was changed or removed in the meantime ({said}): try again.")
         # Other clients change quota objects at the same time too.

@@ -18,34 +18,37 @@ from interlock.instances.drivers.port import Spec
 
 
 def check(spec: Spec, settings: KubernetesSettings) -> None:
-    """Checks that need no request to the API server."""
+    """Check the spec, as far as this needs no request to the API server."""
     ObjectNames(spec.id)
     check_name(spec.name)
     postgresql_conf.check(spec.parameters)
     if spec.version is not None and spec.version not in settings.versions:
-        raise BadSpec(f"There is no PostgreSQL {spec.version} here: use one of {', '.join(settings.versions)}.")
+        raise BadSpec(f"There is no image of PostgreSQL {spec.version}: use one of {', '.join(settings.versions)}.")
     if spec.storage_bytes is not None and spec.storage_bytes <= 0:
         raise BadSpec(f"A volume of {spec.storage_bytes} bytes cannot be made: ask for more than 0.")
 
 
 async def existing_objects(api: Api, spec: Spec, settings: KubernetesSettings) -> Inventory:
-    """The existing objects of the instance. Raises if one is foreign, or has another name or version."""
+    """Returns the existing objects of the instance. Raises if an object is foreign, or has another name or version."""
     existing = await Inventory.by_name(api, ObjectNames(spec.id), adopt=settings.adopt)
     for resource in existing.resources:
         name = (resource.metadata.annotations or {}).get(NAME, spec.name)
         if name != spec.name:
-            raise BadSpec(f"Instance {spec.id} is called {name!r}, and not {spec.name!r}: use another id.")
+            raise BadSpec(
+                f"The Kubernetes objects of instance id {spec.id} belong to an instance named {name!r}, not "
+                f"{spec.name!r}: use another id."
+            )
     version = _version(existing)
     if version is not None and spec.version not in (None, version):
         raise BadSpec(
             f"Instance {spec.id} is of version {version}, and cannot become version {spec.version}: "
-            "dump it and restore it into a new instance."
+            "back it up, and restore the backup into a new instance."
         )
     return existing
 
 
 async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
-    """The StatefulSet is created last, so that everything that its pod needs exists before."""
+    """Create or confirm all objects. The StatefulSet is last, so that everything that its pod needs exists before."""
     names, existing = ObjectNames(spec.id), await existing_objects(api, spec, settings)
     contents = postgresql_conf.files(spec.parameters)
     await ensure_secret(api, spec, existing.get(Secret))
@@ -66,7 +69,7 @@ async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
 
 
 async def ensure_secret(api: Api, spec: Spec, existing: Any | None) -> None:
-    """Existing entries of the Secret stay; only missing ones are added."""
+    """Create the Secret, or add its missing entries. Existing entries stay."""
     base = ObjectNames(spec.id).base
     hosts = [base, f"{base}.{api.namespace}", f"{base}.{api.namespace}.svc", *filter(None, [spec.dns_name])]
     known = None if existing is None else credentials.entry(existing, credentials.PASSWORD)
@@ -83,7 +86,7 @@ async def ensure_secret(api: Api, spec: Spec, existing: Any | None) -> None:
 
 
 async def _take(api: Api, spec: Spec, existing: Any | None) -> None:
-    """Adopt an object whose contents are kept, so that it is not applied as a whole."""
+    """Adopt an object without a change of its contents: only its labels and annotations are written."""
     if existing is not None and ownership(existing, spec.id) != "own":
         metadata = {"labels": ObjectNames(spec.id).labels, "annotations": annotations(spec)}
         await api.change(existing, {"metadata": metadata})

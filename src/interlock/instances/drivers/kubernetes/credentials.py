@@ -18,13 +18,13 @@ KEY = "tls.key"
 _PAIR = {CERTIFICATE, KEY}
 FIRST_START = "owner.sql"
 PSQL = ("psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--username={SUPERUSER}")
-"""Inside the pod, where no password is asked for; statements come on its standard input."""
+"""The command to run inside the pod, where it needs no password. It reads statements from its standard input."""
 # The parameters of an instance may make transactions read-only by default.
 _WRITING = "SET default_transaction_read_only = off;\n"
 
 
 def contents(name: str, password: str, hosts: list[str]) -> dict[str, str]:
-    """The entries of the Secret. The image runs `owner.sql` once, after it has created the cluster."""
+    """Returns the entries of the Secret. The image runs `owner.sql` once, after it has created the cluster."""
     certificate, key = self_signed(hosts)
     owner = f"{_WRITING}CREATE ROLE {_identifier(name)} LOGIN;\n{_password_statement(name, password)}\n"
     owner += f"CREATE DATABASE {_identifier(name)} OWNER {_identifier(name)};\n"
@@ -33,7 +33,7 @@ def contents(name: str, password: str, hosts: list[str]) -> dict[str, str]:
 
 
 def missing(existing: Mapping[str, str], contents: Mapping[str, str]) -> dict[str, str]:
-    """The missing entries. Certificate and key are only added together."""
+    """Returns the missing entries. Certificate and key are only added together."""
     lacking = {name for name in contents if name not in existing}
     if lacking & _PAIR:
         lacking |= _PAIR
@@ -41,7 +41,10 @@ def missing(existing: Mapping[str, str], contents: Mapping[str, str]) -> dict[st
 
 
 def new_password_statement(name: str, password: str) -> str:
-    """The statement has the verifier, not the password, because the server may log statements."""
+    """Returns the statement that sets the password.
+
+    It has the verifier, not the password, because the server may log statements.
+    """
     return _WRITING + _password_statement(name, password)
 
 

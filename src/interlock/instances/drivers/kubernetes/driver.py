@@ -63,7 +63,10 @@ class KubernetesDriver:
             return observed_state(inventory, [one for some in warnings for one in some], namespace=api.namespace)
 
     async def start(self, id: str) -> None:
-        """A pod that is not ready, and was started with earlier parameters, is deleted, so that a new one starts."""
+        """Start the instance's pod.
+
+        A pod that is not ready and has earlier parameters is deleted, so that a new one starts.
+        """
         await self._scale(id, 1)
         async with self._api() as api:
             inventory = await Inventory.of(api, ObjectNames(id))
@@ -75,7 +78,7 @@ class KubernetesDriver:
         await self._scale(id, 0)
 
     async def remove(self, id: str) -> None:
-        """The other objects are listed after the deletion of the StatefulSet, which may create more until then.
+        """Delete the StatefulSet first, then list and delete the other objects: until then, it may create more of them.
 
         The StatefulSet is deleted in the foreground: it stays visible until its pods have ended.
         """
@@ -91,14 +94,14 @@ class KubernetesDriver:
         async with self._api() as api:
             password = credentials.entry(await required(api, Secret, id), credentials.PASSWORD)
         if password is None:
-            raise DriverError(f"The Secret of instance {id} has no password in it: reset it.")
+            raise DriverError(f"The Secret of instance {id} has no password in it: reset the password.")
         return password
 
     async def reset_password(self, id: str) -> None:
-        """Write the new password down, set it in the server, then show it. If the server fails, the old one stays.
+        """Write the new password down, set it in the server, then show it. If the server fails, the old password stays.
 
-        A repetition after a crash, or a concurrent request, continues with the password that was written down. It is
-        set from inside the pod, where no password is needed.
+        A repetition after a crash, or a concurrent request, continues with the password that was written down. The
+        password is set from inside the pod, where no password is needed.
         """
         async with self._api() as api:
             secret = await required(api, Secret, id)
@@ -141,7 +144,9 @@ class KubernetesDriver:
                 await api.change(claim, {"spec": wanted})
 
     async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
-        raise NotSupported("An instance of the driver kubernetes always serves its own certificate: use that one.")
+        raise NotSupported(
+            "An instance of the driver kubernetes always serves its own certificate: use that certificate."
+        )
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:
         async with self._api() as api:

@@ -31,7 +31,9 @@ class Inventory:
 
     @classmethod
     async def by_name(cls, api: Api, names: ObjectNames, *, adopt: bool) -> Self:
-        """The objects with the names of this instance's objects. Raises ForeignResource for a foreign one.
+        """Returns the objects with the names of this instance's objects.
+
+        Raises ForeignResource if one of them is foreign.
 
         A volume counts too: the StatefulSet would use it, with any data on it.
         """
@@ -59,7 +61,7 @@ class Inventory:
 
 
 async def everything(api: Api) -> Mapping[str, str]:
-    """id → name of every instance with at least one object."""
+    """Returns id → name of every instance with at least one object."""
     labels = {MANAGED_BY: MANAGER, INSTANCE: None}
     found = await asyncio.gather(*(api.labelled(kind, labels) for kind in KINDS))
     return {
@@ -70,7 +72,7 @@ async def everything(api: Api) -> Mapping[str, str]:
 
 
 async def required(api: Api, kind: Any, id: str, name: str | None = None) -> Any:
-    """The object of that kind. Raises InstanceAbsent without it, ForeignResource if it is foreign."""
+    """Returns the object of that kind. Raises InstanceAbsent if it does not exist, ForeignResource if it is foreign."""
     resource = await api.find(kind, name or ObjectNames(id).base)
     if resource is None or resource.metadata.deletionTimestamp:
         raise InstanceAbsent(

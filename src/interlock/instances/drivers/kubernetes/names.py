@@ -61,12 +61,12 @@ class ObjectNames:
 
 
 def annotations(spec: Spec) -> dict[str, str]:
-    """The annotations of every object. Names and tags may contain characters that labels may not."""
+    """Returns the annotations of every object. Names and tags may contain characters that labels may not."""
     return {NAME: spec.name, TAGS: json.dumps(dict(spec.tags), sort_keys=True)}
 
 
 def external_dns_annotations(name: str, *, ttl: int | None = None) -> dict[str, str]:
-    """Annotations of the Service that clients connect to. external-dns publishes the Service under the host name.
+    """Returns annotations of the Service for clients. external-dns publishes the Service under the host name.
 
     external-dns marks its records with a TXT record, and withdraws the name when the Service goes. `ttl` is in seconds.
     """

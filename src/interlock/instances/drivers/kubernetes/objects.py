@@ -65,7 +65,10 @@ def config_map(spec: Spec, contents: Mapping[str, str]) -> ConfigMap:
 
 
 def headless(spec: Spec) -> Service:
-    """The Service that gives the pod its name in the cluster, as a StatefulSet requires; also before it is ready."""
+    """Returns the Service that gives the pod its name in the cluster, which a StatefulSet requires.
+
+    The pod has its name before it is ready.
+    """
     names = ObjectNames(spec.id)
     return Service(
         metadata=_meta(spec, name=names.headless),
@@ -76,7 +79,7 @@ def headless(spec: Spec) -> Service:
 
 
 def service(spec: Spec, settings: KubernetesSettings) -> Service:
-    """The Service that clients connect to. external-dns publishes the name in its annotation."""
+    """Returns the Service that clients connect to. external-dns publishes the name in its annotation."""
     published = external_dns_annotations(spec.dns_name) if spec.dns_name and settings.external_dns else {}
     extra = dict(settings.service_annotations) | published
     return Service(
@@ -86,7 +89,7 @@ def service(spec: Spec, settings: KubernetesSettings) -> Service:
 
 
 def budget(spec: Spec) -> PodDisruptionBudget:
-    """The budget blocks draining the node of a running database: it has to be stopped first."""
+    """The budget blocks the drain of a node with a running database: the database has to be stopped first."""
     return PodDisruptionBudget(
         metadata=_meta(spec),
         spec=PodDisruptionBudgetSpec(maxUnavailable=0, selector=LabelSelector(matchLabels=ObjectNames(spec.id).labels)),

@@ -20,7 +20,7 @@ _HOPELESS = frozenset(
 
 
 def with_warnings(inventory: Inventory) -> list[Any]:
-    """The objects whose warnings explain why no pod is ready."""
+    """Returns the objects whose warnings explain why no pod is ready."""
     names = inventory.names
     candidates = [inventory.get(StatefulSet), inventory.pod, inventory.get(PersistentVolumeClaim, names.claim)]
     return [resource for resource in [*candidates, inventory.get(Service)] if resource is not None]
@@ -87,7 +87,7 @@ def _host(service: Any, namespace: str) -> str | None:
 
 
 def _not_ready(inventory: Inventory, pod: Any | None, warnings: Sequence[Any]) -> tuple[Any, str]:
-    """The state and its reason, if no pod is ready."""
+    """Returns the state of an instance without a ready pod, and the reason."""
     warning = _latest(warnings)
     if pod is None:
         claim = inventory.get(PersistentVolumeClaim, inventory.names.claim)

@@ -31,7 +31,9 @@ hostssl all all all scram-sha-256
 def check(parameters: Mapping[str, str]) -> None:
     for name, value in parameters.items():
         if not _PARAMETER.fullmatch(name):
-            raise BadSpec(f"{name!r} is not the name of a parameter: use lower-case letters, digits and underscores.")
+            raise BadSpec(
+                f"{name!r} cannot be the name of a parameter: use lower-case letters, digits and underscores."
+            )
         if name in _RESERVED:
             raise BadSpec(f"The parameter {name} is set by the driver: leave it out.")
         if any(ord(character) < 32 for character in value):
@@ -45,7 +47,7 @@ def files(
     secrets: str = SECRET_DIR,
     data: str = DATA_DIR,
 ) -> dict[str, str]:
-    """The configuration files. They include the image's own configuration, which these parameters override."""
+    """Returns the configuration files. They include the image's own configuration, which these parameters override."""
     fixed = {
         "listen_addresses": "*",
         "password_encryption": "scram-sha-256",
@@ -59,10 +61,10 @@ def files(
 
 
 def quoted(value: str) -> str:
-    """The value in the syntax of the configuration file, in which a backslash begins an escape."""
+    """Returns the value in the syntax of the configuration file, in which a backslash begins an escape."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def digest(contents: Mapping[str, str]) -> str:
-    """A digest by which a pod shows the contents that it was started with."""
+    """Returns a digest of the contents, by which a pod shows the configuration that it was started with."""
     return hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:16]

@@ -9,13 +9,13 @@ from interlock.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesSettings:
-    """Without `kubeconfig`: the pod's own service account, else KUBECONFIG, else ~/.kube/config."""
+    """Without `kubeconfig`, the driver uses the pod's own service account, else KUBECONFIG, else ~/.kube/config."""
 
     kubeconfig: str | None = None
     context: str | None = None
-    """A context of the kubeconfig; None is its current one."""
+    """A context of the kubeconfig; None is the kubeconfig's current context."""
     namespace: str | None = None
-    """None is the context's, or the pod's own."""
+    """None is the namespace of the context, or of the pod."""
     image: str = "docker.io/library/postgres:{version}"
     versions: tuple[str, ...] = ("14", "15", "16", "17", "18")
     """The major versions of which there is an image, oldest first."""

@@ -6,7 +6,7 @@ step marks it as complete. An error, other than a crash, removes everything agai
 before.
 
 An instance gets one port of the range, permanently. A process that chooses a port holds the lock of the directory until
-the port is written down, so two processes that serve one directory never choose the same. The driver of another
+the port is written down, so two processes that serve one directory never choose the same port. The driver of another
 directory, or any other program, may still take the port before the server starts. The server then refuses to start, and
 a new instance gets another port.
 """
@@ -37,7 +37,7 @@ log = events(__name__)
 
 
 def provision(environment: LocalEnvironment, spec: Spec) -> None:
-    """Return when the instance runs."""
+    """Create or confirm the instance, and return when it runs."""
     directory = environment.directory(spec.id)
     if _complete_marker(directory, spec) is None:
         environment.check(spec)
@@ -51,11 +51,16 @@ def provision(environment: LocalEnvironment, spec: Spec) -> None:
 
 
 def _complete_marker(directory: Directory, spec: Spec) -> Marker | None:
-    """The marker of the requested instance, if it is complete. Raises ForeignResource if the id is in use otherwise."""
+    """Returns the marker of the requested instance, or None if the instance is incomplete.
+
+    Raises ForeignResource if another instance uses the id.
+    """
     directory.check_owned()
     marker = read_marker(directory)
     if marker is not None and marker.name != spec.name:
-        raise ForeignResource(f"Instance {spec.id} is named {marker.name!r} and not {spec.name!r}: use another id.")
+        raise ForeignResource(
+            f"The id {spec.id} belongs to an instance named {marker.name!r}, not {spec.name!r}: use another id."
+        )
     return marker if marker is not None and marker.is_whole else None
 
 
@@ -144,7 +149,10 @@ async def _make_owned(cluster: Cluster, marker: Marker, password: str) -> None:
 def choose_port(
     root: Path, ports: Sequence[int], avoid: Collection[int], write_down: Callable[[int], Marker]
 ) -> Marker:
-    """The marker that `write_down` wrote for the first port that is free and not assigned. Raises OutOfPorts."""
+    """Choose the first port that is free and not assigned, and return the marker that `write_down` wrote for it.
+
+    Raises OutOfPorts if no port is left.
+    """
     with exclusive(root / "ports.lock", lambda: None):
         known = {marker.port for marker in markers(root).values() if marker}
         for port in ports:

@@ -57,18 +57,18 @@ class Directory:
         return self.path / "postgresql"
 
     def is_own(self) -> bool:
-        """Return True if it exists and was created by this driver, completely or in part."""
+        """Return True if the directory exists and was created by this driver, completely or in part."""
         return self.path.is_dir() and (self.marker.is_file() or self._is_bare())
 
     def check_owned(self) -> None:
-        """Raises ForeignResource if something else exists in its place."""
+        """Raises ForeignResource if something else exists in the place of the directory."""
         if self.path.exists() and not self.is_own():
             raise ForeignResource(
                 f"{self.path} was not created by Interlock: move it away, or give instances another directory."
             )
 
     def clear(self) -> None:
-        """Remove everything except foreign files. The server has ended before."""
+        """Remove everything except foreign files. The caller has to end the server before."""
         if self.cluster.exists():  # a part of it was removed by hand, or it has foreign files
             delete_root(ClusterPaths(self.cluster))
         for file in (self.password, self.next_password):
@@ -94,14 +94,14 @@ class Directory:
 
 
 def directory_of(root: Path, id: str) -> Directory:
-    """Raises BadSpec if `id` cannot be the name of a directory."""
+    """Returns the directory of an instance. Raises BadSpec if `id` cannot be the name of a directory."""
     if not _ID.fullmatch(id):
         raise BadSpec(f"{id!r} cannot be the id of an instance: use at most 63 letters, digits, - and _.")
     return Directory(root, id)
 
 
 def directories(root: Path) -> list[Directory]:
-    """The directories of all instances, complete or not."""
+    """Returns the directories of all instances, complete or not."""
     if not root.is_dir():
         return []
     found = (Directory(root, entry.name) for entry in sorted(root.iterdir()) if _ID.fullmatch(entry.name))
@@ -109,7 +109,7 @@ def directories(root: Path) -> list[Directory]:
 
 
 def _partial(file: Path) -> Path:
-    """The temporary file of `write_whole`."""
+    """Returns the path of the temporary file of `write_whole`."""
     return file.with_name(f"{file.name}.new")
 
 

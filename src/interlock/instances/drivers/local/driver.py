@@ -69,7 +69,7 @@ class LocalDriver:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="instances")
 
     def check_defaults(self) -> None:
-        """Raises BadSpec if PostgreSQL refuses them."""
+        """Raises BadSpec if PostgreSQL refuses the defaults."""
         self._environment.check_defaults()
 
     async def check(self, spec: Spec) -> None:
@@ -91,7 +91,9 @@ class LocalDriver:
         await self._run_verb(removal.remove, self._environment, id)
 
     async def password(self, id: str) -> str:
-        """Health checks need it, so it does not wait for operations, unless the password is being changed."""
+        """Health checks need the password, so this waits for other operations only while the password is being
+        changed.
+        """
         known = await self._query(operations.known_password, self._environment, id)
         return known if known is not None else await self._with_instance(id, operations.password)
 
@@ -103,7 +105,7 @@ class LocalDriver:
 
     async def resize(self, id: str, storage_bytes: int) -> None:
         raise NotSupported(
-            "An instance of the driver local can use its whole disk: move it to a larger one to get more storage."
+            "An instance of the driver local can use its whole disk: move it to a larger disk to get more storage."
         )
 
     async def use_certificate(self, id: str, certificate: Certificate | None) -> None:

@@ -40,7 +40,7 @@ class LocalEnvironment:
         return directory_of(self.root, id)
 
     def cluster(self, marker: Marker, binaries: Binaries | None = None) -> Cluster:
-        """The cluster of an instance. `binaries` are needed to start its server."""
+        """Returns the cluster of an instance. `binaries` are needed to start its server."""
         return Cluster(
             self.directory(marker.id).cluster,
             binaries=binaries,
@@ -54,7 +54,10 @@ class LocalEnvironment:
         )
 
     def binaries(self, version: str | int | None) -> Binaries:
-        """The programs of that major version; None is the newest. Raises BadSpec, BinariesMissing, TlsUnavailable."""
+        """Returns the programs of that major version; None is the newest.
+
+        Raises BadSpec, BinariesMissing or TlsUnavailable.
+        """
         found = self._known(version)
         if found is None:
             self.known[:] = all_binaries(self.pg_bin)
@@ -67,11 +70,11 @@ class LocalEnvironment:
         return found
 
     def reachable(self, binaries: Binaries) -> Binaries:
-        """The programs in a place that the user who runs them can read; copied once for all instances."""
+        """Returns the programs in a place that their user can read. They are copied once for all instances."""
         return within_reach(binaries, self.account(), self.root)
 
     def check(self, spec: Spec) -> Binaries:
-        """Raise the errors of the request. Touches nothing."""
+        """Raise the errors of the request, and change nothing."""
         self.directory(spec.id).check_owned()
         check_name(spec.name)
         check_host(spec.dns_name)
@@ -82,19 +85,26 @@ class LocalEnvironment:
         return binaries
 
     def check_defaults(self) -> None:
-        """Raises BadSpec if PostgreSQL refuses them. Without PostgreSQL the first creation of an instance fails."""
+        """Raises BadSpec if PostgreSQL refuses the defaults.
+
+        If PostgreSQL is missing, the first creation of an instance fails.
+        """
         if self.defaults != DEFAULTS:
             with suppress(BinariesMissing, TlsUnavailable):
                 check_parameters({}, self.binaries(None), self.defaults)
 
     def check_limit(self, id: str) -> None:
-        """Raises TooManyInstances above the limit. Only the check under the lock of the ports is decisive."""
+        """Raises TooManyInstances if one more instance would exceed the limit.
+
+        Only the check under the lock of the ports is decisive.
+        """
         if self.limit is None:
             return
         others = sum(marker is not None for each, marker in markers(self.root).items() if each != id)
         if others >= self.limit:
             raise TooManyInstances(
-                f"The driver local may have {self.limit}, and has {others}: remove one, or raise instance_limit."
+                f"The driver local may have {self.limit} instances, and has {others}: remove an instance, or raise "
+                "instance_limit."
             )
 
     def make_root(self) -> None:
@@ -102,7 +112,10 @@ class LocalEnvironment:
 
     @contextmanager
     def locked_instance(self, directory: Directory) -> Iterator[Marker]:
-        """Lock a complete instance. Raises InstanceAbsent, or ForeignResource."""
+        """Lock a complete instance.
+
+        Raises InstanceAbsent if it is missing or incomplete, ForeignResource if it is foreign.
+        """
 
         def prepare() -> None:
             directory.check_owned()
@@ -113,7 +126,7 @@ class LocalEnvironment:
             marker = read_marker(directory)
             if marker is None or not marker.is_whole:
                 raise InstanceAbsent(
-                    f"Instance {directory.id} was not finished: provision it again, or remove it.", id=directory.id
+                    f"Instance {directory.id} is incomplete: provision it again, or remove it.", id=directory.id
                 )
             yield marker
 

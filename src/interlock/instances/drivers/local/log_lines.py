@@ -41,7 +41,7 @@ def _opened(log: Path) -> BinaryIO | None:
 
 
 def _lines(file: BinaryIO, *, whole: bool) -> Iterator[str]:
-    """The rest of the file. With `whole`, a last line without a newline is left for later."""
+    """Yields the lines of the rest of the file. With `whole`, a last line without a newline is left for later."""
     while line := file.readline(_LONGEST):
         if whole and not line.endswith(b"\n") and len(line) < _LONGEST:
             file.seek(-len(line), os.SEEK_CUR)
@@ -50,7 +50,7 @@ def _lines(file: BinaryIO, *, whole: bool) -> Iterator[str]:
 
 
 def _start_of_last(file: BinaryIO, lines: int) -> int:
-    """The offset of the last so many lines, found by reading backwards."""
+    """Returns the offset of the last `lines` lines, found by reading backwards."""
     end = place = file.seek(0, os.SEEK_END)
     missing = lines
     while missing and place > 0:

@@ -30,7 +30,7 @@ class Marker:
 
 
 def read_marker(directory: Directory) -> Marker | None:
-    """The marker; None without one. Raises ForeignResource for a marker of something else."""
+    """Returns the marker; None if there is none. Raises ForeignResource for a marker of something else."""
     try:
         marker = Marker(**json.loads(directory.marker.read_bytes()))
         if marker.id == directory.id:
@@ -46,7 +46,7 @@ def read_marker(directory: Directory) -> Marker | None:
 
 
 def markers(root: Path) -> dict[str, Marker | None]:
-    """The markers of all directories of instances, by id; None for a directory without a marker."""
+    """Returns the markers of all directories of instances, by id; None for a directory without a marker."""
     found: dict[str, Marker | None] = {}
     for directory in directories(root):
         try:

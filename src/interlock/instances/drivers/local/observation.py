@@ -28,7 +28,7 @@ def observe(environment: LocalEnvironment, id: str) -> Observation:
 
 
 def ids(environment: LocalEnvironment) -> dict[str, str]:
-    """The names of all instances, by id. The name is empty if a crash came before it was written."""
+    """Returns the names of all instances, by id. A name is empty if a crash came before it was written."""
     found = markers(environment.root)
     return {each: marker.name if marker else "" for each, marker in found.items()}
 

@@ -1,4 +1,4 @@
-"""Operations on a complete instance. The caller holds its lock, except where stated otherwise."""
+"""Operations on a complete instance. The caller has to hold the instance's lock, except where stated otherwise."""
 
 import asyncio
 from collections.abc import Mapping
@@ -38,12 +38,15 @@ def bring_up(environment: LocalEnvironment, directory: Directory, marker: Marker
 
 
 def bring_down(environment: LocalEnvironment, directory: Directory, marker: Marker) -> None:
-    """Return when its processes are gone. Clients are disconnected, and their transactions rolled back."""
+    """Stop the instance, and return when its processes are gone.
+
+    Clients are disconnected, and their transactions rolled back.
+    """
     environment.cluster(marker).stop("fast")
 
 
 def known_password(environment: LocalEnvironment, id: str) -> str | None:
-    """The password; None if it is being changed, or if there is no complete instance. This takes no lock."""
+    """Returns the password; None if it is being changed, or if there is no complete instance. This takes no lock."""
     directory = environment.directory(id)
     directory.check_owned()
     marker = read_marker(directory)
@@ -66,7 +69,7 @@ def reset_password(environment: LocalEnvironment, directory: Directory, marker: 
 
 
 def finish_password_change(directory: Directory, marker: Marker, cluster: Cluster) -> str:
-    """The owner's password. A change that was begun, perhaps by a process that has died, is finished first."""
+    """Returns the owner's password. A change that was begun, perhaps by a process that has died, is finished first."""
     if not directory.next_password.exists():
         return directory.password.read_text()
     password = directory.next_password.read_text()

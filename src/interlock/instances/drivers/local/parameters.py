@@ -35,14 +35,14 @@ _RESERVED = frozenset({"db_user_namespace", "password_encryption"})
 
 
 def check_names(parameters: Mapping[str, str]) -> dict[str, str]:
-    """The parameters with their names in lower case. Raises BadSpec for parameters that users may not set."""
+    """Returns the parameters with their names in lower case. Raises BadSpec for parameters that users may not set."""
     try:
         checked = check_settings(parameters)
     except ConfigurationError as error:
         raise BadSpec(str(error)) from error
     for name, value in checked.items():
         if name in _BEYOND_ONE_INSTANCE or (name in _LIBRARIES and "/" in value):
-            raise BadSpec(f"The parameter {name} would reach beyond this instance: leave it out.")
+            raise BadSpec(f"The parameter {name} could affect more than this instance: leave it out.")
         if name in _RESERVED:
             raise BadSpec(f"The parameter {name} is set by Interlock itself: leave it out.")
     return checked
@@ -51,7 +51,7 @@ def check_names(parameters: Mapping[str, str]) -> dict[str, str]:
 def check_parameters(
     parameters: Mapping[str, str], binaries: Binaries, defaults: Mapping[str, str] = DEFAULTS
 ) -> dict[str, str]:
-    """As `check_names`, and raises BadSpec with the server's own message for values that it refuses."""
+    """Like `check_names`. Also raises BadSpec, with the server's own message, for a value that the server refuses."""
     checked = check_names(parameters)
     if refusal := binaries.refusal({**defaults, **checked}):
         raise BadSpec(f"PostgreSQL {binaries.version[0]} refuses a parameter ({refusal}): correct or remove it.")

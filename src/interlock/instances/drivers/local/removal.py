@@ -31,7 +31,7 @@ def remove(environment: LocalEnvironment, id: str) -> None:
 
 
 def remove_locked(environment: LocalEnvironment, directory: Directory) -> None:
-    """Remove an instance whose lock the caller holds."""
+    """Remove an instance. The caller has to hold its lock."""
     marker = read_marker(directory)
     if marker is not None and marker.is_whole:
         replace(marker, is_whole=False).write(directory)

@@ -28,31 +28,31 @@ _SESSION_SETTINGS = {
 
 
 async def superuser(cluster: Cluster) -> Session:
-    """A session of the superuser, whose password only Interlock has."""
+    """Open a session of the superuser, whose password only Interlock has."""
     return await connect(cluster.url(), application_name="interlock instances", timeout=60, settings=_SESSION_SETTINGS)
 
 
 async def make_owner(session: Session, name: str, password: str) -> None:
-    """Make the role, or give it this password."""
+    """Create the owner's role, or set the password of the existing role."""
     await session.execute(await session.fetchval(_SQL["make_owner"], name, verifier(password)))
 
 
 async def make_database(session: Session, name: str) -> None:
-    """Make the owner's database unless it is there."""
+    """Create the owner's database unless it exists."""
     statement = await session.fetchval(_SQL["make_database"], name)
     if statement is not None:
         await session.execute(statement)
 
 
 async def check_files(session: Session) -> None:
-    """Raises BadSpec for a parameter that the running server refuses, although the program accepted it."""
+    """Raises BadSpec for a parameter that the running server refuses, although the program accepted the parameter."""
     refused = [row["name"] for row in await session.fetch(_SQL["refused_settings"])]
     if refused:
         raise BadSpec(f"The running server refuses the parameter {refused[0]}: correct it, or leave it out.")
 
 
 async def reload(session: Session) -> Literal["reloaded", "restart needed"]:
-    """Return when the server uses the settings in its files."""
+    """Reload the server's settings, and return when the server uses those in its files."""
     before = await session.fetchval(_SQL["reload"])
     try:
         async with asyncio.timeout(_RELOAD_TIMEOUT):
