@@ -58,7 +58,7 @@ def url_of_database(settings: Settings) -> str:
     if url := _embedded_url(settings.data_dir):
         return url
     raise ConfigurationError(
-        f"No database is named, and no `interlock up` runs on {settings.data_dir}: set INTERLOCK_DATABASE_URL, pass "
+        f"No database was named, and no `interlock up` runs on {settings.data_dir}: set INTERLOCK_DATABASE_URL, pass "
         "--database, or start `interlock up`."
     )
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL cluster as processes of this machine: finds, creates, starts, shares, stops and deletes it.
+"""Finds, creates, starts, shares, stops and deletes a real PostgreSQL cluster, which runs as processes of this machine.
 
 ::
 
@@ -6,7 +6,7 @@
     with cluster.shared():
         connect(cluster.url())
 
-Everything here is synchronous and safe to call from several threads and processes at once. PostgreSQL's own guarantees
+All functions are synchronous, and several threads and processes may call them at once. PostgreSQL's own guarantees
 hold: commits are durable, and a killed cluster recovers when it is started again.
 """
 
@@ -54,7 +54,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name when it is first used: most commands only need to know where a cluster is."""
+    """Imports a name when it is first used, because most commands only need to know where a cluster is."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

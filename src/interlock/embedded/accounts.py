@@ -1,4 +1,4 @@
-"""The operating system's user that PostgreSQL runs as: it refuses to run as root."""
+"""Chooses the operating system's user that PostgreSQL runs as, because PostgreSQL refuses to run as root."""
 
 import os
 import pwd
@@ -12,7 +12,7 @@ DEFAULT_NAMES = ("postgres", "nobody")
 
 @dataclass(frozen=True)
 class Account:
-    """A user of this machine. `switch_*` are for `subprocess`, to become that user; None if this process already is."""
+    """A user of this machine. `switch_*` let `subprocess` become that user; None if this process runs as that user."""
 
     name: str
     uid: int
@@ -36,16 +36,17 @@ class Account:
 
 
 def account_for(run_as: str | None = None, data: Path | None = None) -> Account:
-    """The user that runs the cluster: this process's, or for root `run_as`, else the owner of `data`, else a default.
+    """Returns the user that runs the cluster: this process's user, unless that is root.
 
-    Raises ConfigurationError if `run_as` cannot be used, DataDirectoryUnusable if `data` belongs to another user.
+    For root, it is `run_as` if given, else the owner of `data`, else a default. Raises ConfigurationError if `run_as`
+    cannot be used, DataDirectoryUnusable if `data` belongs to another user.
     """
     owner = data.stat().st_uid if data is not None and data.exists() else None
     account = _chosen(run_as, owner)
     if owner is not None and owner != account.uid:
         raise DataDirectoryUnusable(
-            f"{data} belongs to user {_name(owner)} and PostgreSQL would run as {account.name}: "
-            f"run as {_name(owner)}, or choose another directory with --data-dir."
+            f"{data} belongs to user {_name(owner)}, and PostgreSQL would run as user {account.name}: run this command "
+            f"as {_name(owner)}, or choose another directory with --data-dir."
         )
     return account
 
@@ -65,7 +66,9 @@ def ourselves() -> Account:
 def _unless_another(run_as: str | None) -> Account:
     us = ourselves()
     if run_as not in (None, us.name):
-        raise ConfigurationError(f"Only root can run PostgreSQL as {run_as}: leave it out to run as {us.name}.")
+        raise ConfigurationError(
+            f"Only root can run PostgreSQL as {run_as}: leave that user out to run PostgreSQL as {us.name}."
+        )
     return us
 
 
@@ -74,7 +77,7 @@ def _named(name: str) -> Account:
         entry = pwd.getpwnam(name)
     except KeyError:
         raise ConfigurationError(
-            f"There is no user {name} on this machine to run PostgreSQL as: create it, or name another."
+            f"There is no user {name} on this machine to run PostgreSQL as: create this user, or name another user."
         ) from None
     if entry.pw_uid == 0:
         raise ConfigurationError("PostgreSQL refuses to run as root: name another user, such as postgres or nobody.")
@@ -86,7 +89,8 @@ def _of(uid: int) -> Account:
         entry = pwd.getpwuid(uid)
     except KeyError:
         raise ConfigurationError(
-            f"The data belongs to user id {uid}, which has no name on this machine: create that user, or name another."
+            f"The data belongs to user id {uid}, which has no name on this machine: create this user, or name another "
+            "user."
         ) from None
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
@@ -97,7 +101,7 @@ def _default() -> Account:
         if name in known:
             return _named(name)
     raise ConfigurationError(
-        "PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody: name another."
+        "PostgreSQL refuses to run as root, and there is neither a user postgres nor a user nobody: name a user."
     )
 
 

@@ -1,4 +1,4 @@
-"""The URL of a running cluster. Every command without a named database needs it, so this module imports little."""
+"""Finds the URL of a running cluster. Every command without a named database does so: this module imports little."""
 
 import os
 from pathlib import Path
@@ -24,10 +24,10 @@ def cluster_root(data_dir: Path) -> Path:
 
 
 def default_url() -> str:
-    """Returns the database for a program that names none.
+    """Returns the URL of the database for a program that names no database.
 
-    It is INTERLOCK_DATABASE_URL, else the database of the `interlock up` that runs on the data directory, if this user
-    may read its password. Raises ConfigurationError if there is neither.
+    It is INTERLOCK_DATABASE_URL, else the URL of the `interlock up` that runs on the data directory, if this user may
+    read its password. Raises ConfigurationError if neither exists.
     """
     if url := config.database_url():
         return url
@@ -39,13 +39,13 @@ def default_url() -> str:
     except DataDirectoryUnusable:
         why = f"{data_dir} cannot be read"
     raise ConfigurationError(
-        f"No database is named, and {why}: set INTERLOCK_DATABASE_URL (`interlock env` prints it while "
+        f"No database was named, and {why}: set INTERLOCK_DATABASE_URL (`interlock env` prints it while "
         "`interlock up` runs), or pass url=."
     ) from None
 
 
 def leads_to(url: str, root: Path) -> bool:
-    """True if the URL names the Unix socket of the cluster in `root`, whether that runs or not."""
+    """True if the URL names the Unix socket of the cluster in `root`. The cluster does not have to run."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -55,7 +55,7 @@ def leads_to(url: str, root: Path) -> bool:
 
 
 def with_socket_parameter(url: str) -> str:
-    """Returns the URL with its Unix socket in ``?host=``: SQLAlchemy does not decode one in the place of the host."""
+    """Returns the URL with its Unix socket in ``?host=``, because SQLAlchemy cannot decode it in place of the host."""
     parts = urlsplit(url)
     user, _, address = parts.netloc.rpartition("@")
     host, _, port = address.rpartition(":")
@@ -66,7 +66,7 @@ def with_socket_parameter(url: str) -> str:
 
 
 def running_url(root: Path, database: str = "postgres", *, tcp: bool = False) -> str | None:
-    """Returns the URL of the cluster in `root`, or None if none accepts connections there."""
+    """Returns the URL of the cluster in `root`, or None if that cluster does not accept connections."""
     paths = ClusterPaths.below(root)
     with readable(paths.root):
         found = live_postmaster(paths.data)
@@ -74,9 +74,14 @@ def running_url(root: Path, database: str = "postgres", *, tcp: bool = False) ->
 
 
 def url_of(paths: ClusterPaths, postmaster: Postmaster, database: str, *, tcp: bool) -> str:
-    """A URL with the superuser's password in it. Raises ClusterFailed for TCP if the cluster has only a socket."""
+    """Returns a URL that has the superuser's password in it.
+
+    With `tcp`, raises ClusterFailed if the cluster has only a Unix socket.
+    """
     if tcp and not postmaster.listens_on:
-        raise ClusterFailed(f"The cluster in {paths.root} listens on no TCP port: stop it and start it with a port.")
+        raise ClusterFailed(
+            f"The cluster in {paths.root} listens on no TCP port: stop the cluster and start it with a port."
+        )
     host = LOOPBACK if tcp else quote(os.fsencode(postmaster.sockets), safe="")
     password = paths.password.read_text()
     return f"postgresql://{SUPERUSER}:{password}@{host}:{postmaster.port}/{quote(database, safe='')}"

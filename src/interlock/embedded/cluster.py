@@ -32,15 +32,15 @@ log = events(__name__)
 
 
 class Cluster:
-    """The cluster in `root`. Creating this object changes nothing.
+    """The cluster in `root`. Creating this object changes nothing on the machine.
 
-    `port`: a TCP port on the loopback address, ``"free"`` for any (the same one next time, if it is still free), or
-    None for the Unix socket only. `tls`: True requires TLS, False switches it off, None uses it if available. `run_as`:
-    the user to run as, for root. `settings`: PostgreSQL's own, over Interlock's defaults. `host_names`: names for the
-    certificate that this object makes, beside this machine's. Port, TLS and settings apply when this object starts the
-    cluster; a running cluster is used as it is.
+    `port`: a TCP port on the loopback address, ``"free"`` for any port (the same port next time, if it is still free),
+    or None for the Unix socket only. `tls`: True requires TLS, False switches TLS off, None uses TLS if it is
+    available. `run_as`: the user that runs PostgreSQL if this process runs as root. `settings`: settings of PostgreSQL,
+    which override Interlock's defaults. `host_names`: names for the certificate that this object makes, beside this
+    machine's. Port, TLS and settings apply when this object starts the cluster, not to a cluster that already runs.
 
-    Any method may raise DataDirectoryUnusable, and any that starts something BinariesMissing or ClusterFailed.
+    Any method may raise DataDirectoryUnusable. Methods that start a program may raise BinariesMissing or ClusterFailed.
     """
 
     def __init__(
@@ -75,19 +75,19 @@ class Cluster:
     def certificate_file(self) -> Path:
         """The file that clients check the server's certificate with (``sslrootcert``). Exists if the cluster has TLS.
 
-        It is empty if clients check with the authorities that they trust.
+        The file is empty if clients check the certificate with the authorities that they trust.
         """
         return self._paths.certificate
 
     @property
     def log_file(self) -> Path:
-        """PostgreSQL's own log. The next start replaces a large one by an empty one."""
+        """PostgreSQL's own log. If the log is large, the next start begins an empty one."""
         return self._paths.log
 
     # The life of the data
 
     def create(self) -> bool:
-        """Create the data unless they exist: True if they were created. Never changes or replaces existing data.
+        """Create the data unless they exist. Returns True if they were created. Existing data are never changed.
 
         Raises TlsUnavailable if TLS is required and unavailable.
         """
@@ -95,9 +95,9 @@ class Cluster:
             return self._create(control)
 
     def delete(self, mode: StopMode = "fast") -> None:
-        """Stop the cluster and delete all of it. Raises ClusterFailed if another process uses it.
+        """Stop the cluster and delete all its files. Raises ClusterFailed if another process uses the cluster.
 
-        In immediate mode a server that does not stop in time is killed, and so is one whose directory is gone already.
+        Immediate mode also kills a server that does not stop in time, or whose directory is gone already.
         """
         if not self._exists():
             if mode == "immediate":
@@ -113,24 +113,24 @@ class Cluster:
     # The life of the server
 
     def start(self) -> bool:
-        """Return when the cluster accepts connections: True if it was started, False if it already ran."""
+        """Start the cluster and wait until it accepts connections. Returns False if the cluster already ran."""
         with self._control():
             return self._start()
 
     def stop(self, mode: StopMode = "fast") -> bool:
-        """Stop the cluster, even if it is used: True if it ran."""
+        """Stop the cluster, even if other processes use it. Returns True if the cluster ran."""
         if not self._exists():
             return False
         with self._control():
             return self._stop(mode)
 
     def write_settings(self) -> None:
-        """Write this object's settings, for a running server to load at the next SIGHUP."""
+        """Write this object's settings to the file. A running server loads the file at the next SIGHUP."""
         with self._control():
             self._launch().write_settings()
 
     def ensure_running(self) -> bool:
-        """Start the cluster again if its server has ended: True if it had. For a watcher."""
+        """Start the cluster again if its server has ended. Returns True if it was started. For a watching process."""
         return False if self.is_running() else self.start()
 
     def is_running(self) -> bool:
@@ -139,31 +139,32 @@ class Cluster:
         return found is not None and found.is_ready
 
     def status(self) -> str | None:
-        """The server's own status: starting, stopping, ready or standby; None if there is no server."""
+        """Returns the server's own status: starting, stopping, ready or standby; None if no server runs."""
         found = self._live()
         return found.status if found else None
 
     def ended_uncleanly(self) -> bool:
-        """True if there is no server, and the last one was killed, or its machine crashed."""
+        """True if no server runs, and the last server was killed, or its machine crashed."""
         with readable(self.root):
             return self._live() is None and read_postmaster(self._paths.data) is not None
 
     def major_version(self) -> int | None:
-        """PostgreSQL's major version of the data; None if there are none, or they are incomplete."""
+        """Returns PostgreSQL's major version of the data, or None if the data are missing or incomplete."""
         with readable(self.root):
             return self._major_version()
 
     def pid(self) -> int | None:
-        """The process id of the server, or None if there is none."""
+        """Returns the process id of the server, or None if no server runs."""
         found = self._live()
         return found.pid if found else None
 
     # Sharing it
 
     def attach(self) -> bool:
-        """Become a user of the cluster, which is created and started if necessary: True if it was started.
+        """Create and start the cluster if necessary, and become a user of it. Returns True if it was started.
 
-        The `release()` of other processes does not stop it until this process has released it as often, or has ended.
+        A `release()` in another process stops the cluster only after this process has called `release()` as often as
+        `attach()`, or has ended.
         """
         with self._control(make_root=True) as control:
             self._shares.append(share(self._paths.users_lock))
@@ -175,7 +176,7 @@ class Cluster:
                 raise
 
     def release(self) -> bool:
-        """Stop being a user of the cluster, and stop the cluster if that was the last user: True if it was stopped."""
+        """Stop being a user of the cluster, and stop it if no user is left. Returns True if it was stopped."""
         if not self._exists():
             return False
         with self._control():
@@ -185,7 +186,7 @@ class Cluster:
 
     @contextmanager
     def shared(self) -> Iterator[Self]:
-        """`attach()` at the start of the block, `release()` at its end."""
+        """Calls `attach()` at the start of the block, and `release()` at its end."""
         self.attach()
         try:
             yield self
@@ -195,9 +196,9 @@ class Cluster:
     # Using it
 
     def url(self, database: str = "postgres", *, tcp: bool = False) -> str:
-        """The URL of the cluster, with the superuser's password. Raises ClusterFailed if it was never started.
+        """Returns the URL of the cluster, with the superuser's password. Raises ClusterFailed if it was not started.
 
-        Over the Unix socket unless `tcp`.
+        The URL leads to the Unix socket, or with `tcp` to the TCP port.
         """
         with readable(self.root):
             found = read_postmaster(self._paths.data)
@@ -208,8 +209,9 @@ class Cluster:
     def use_certificate(self, certificate: bytes, key: bytes, authority: bytes | None = None) -> None:
         """Serve another certificate (PEM, with its chain) from now on, also to the clients of a running cluster.
 
-        Clients check it with `authority`: by default the certificate itself; empty for the authorities that they trust.
-        Raises ConfigurationError if the first two do not belong together, TlsUnavailable if the cluster has no TLS.
+        Clients check the certificate with `authority`: by default the certificate itself, or if `authority` is empty,
+        the authorities that they trust. Raises ConfigurationError if `certificate` and `key` do not belong together,
+        TlsUnavailable if the cluster has no TLS.
         """
         with self._control():
             need_tls(self._tools())
@@ -218,7 +220,7 @@ class Cluster:
         log.info("cluster.certificate_changed", extra={"root": str(self.root)})
 
     def use_own_certificate(self) -> None:
-        """Serve the certificate again that the cluster made for itself."""
+        """Serve the cluster's own certificate again, which the cluster made for itself."""
         with self._control():
             need_tls(self._tools())
             ensure_certificate(self._paths, self._account(), self._host_names)
@@ -227,7 +229,7 @@ class Cluster:
         log.info("cluster.certificate_changed", extra={"root": str(self.root)})
 
     def log_tail(self, lines: int = 20) -> str:
-        """The end of PostgreSQL's own log."""
+        """Returns the last lines of PostgreSQL's own log."""
         return tail_of(self._paths, lines)
 
     # Below: the control lock is held.
@@ -245,7 +247,7 @@ class Cluster:
                 yield control
         except OSError as error:
             raise DataDirectoryUnusable(
-                f"{self.root} cannot be used ({error}): correct that, or choose another directory with --data-dir."
+                f"{self.root} cannot be used ({error}): correct the error, or choose another directory with --data-dir."
             ) from error
 
     def _create(self, control: int) -> bool:
@@ -300,7 +302,7 @@ class Cluster:
         return account_for(self._run_as, self._paths.data)
 
     def _tools(self) -> Binaries:
-        """Binaries of the data's version, if there are data, that the account can run."""
+        """Returns binaries that the account can run. If data exist, the binaries have their version."""
         self._binaries = self._binaries or find_binaries()
         self._check_version(self._binaries)
         return within_reach(self._binaries, self._account(), self.root)
@@ -309,9 +311,9 @@ class Cluster:
         major = self._major_version()
         if major not in (None, binaries.version[0]):
             raise DataDirectoryUnusable(
-                f"{self.root} holds data of PostgreSQL {major}, and {binaries.bin_dir} is PostgreSQL "
-                f"{_dotted(binaries)}: set INTERLOCK_PG_BIN to the programs of {major}, or choose another directory "
-                "with --data-dir."
+                f"{self.root} has data of PostgreSQL {major}, and {binaries.bin_dir} has PostgreSQL "
+                f"{_dotted(binaries)}: set INTERLOCK_PG_BIN to the programs of PostgreSQL {major}, or choose another "
+                "directory with --data-dir."
             )
 
     def _major_version(self) -> int | None:
@@ -326,7 +328,7 @@ class Cluster:
             os.close(self._shares.pop())
         if is_shared(self._paths.users_lock):
             self._shares.extend(share(self._paths.users_lock) for _ in range(ours))
-            raise ClusterFailed(f"The cluster in {self.root} is used by another process: end that one first.")
+            raise ClusterFailed(f"The cluster in {self.root} is used by another process: end that process first.")
 
     def _exists(self) -> bool:
         with readable(self.root):
@@ -339,7 +341,7 @@ class Cluster:
 
 def _checked_port(port: Port) -> Port:
     if isinstance(port, int) and not 0 < port < 65536:
-        raise ConfigurationError(f"{port} is not a TCP port: choose one from 1 to 65535.")
+        raise ConfigurationError(f"{port} cannot be a TCP port: choose a port from 1 to 65535.")
     return port
 
 

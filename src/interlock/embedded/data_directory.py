@@ -1,4 +1,7 @@
-"""Creates a cluster's data, whole or not at all, and deletes a cluster. The caller holds its control lock."""
+"""Creates a cluster's data, whole or not at all, and deletes a cluster.
+
+The caller has to hold the cluster's control lock.
+"""
 
 import secrets
 import shutil
@@ -20,10 +23,11 @@ _TIMEOUT = 300.0
 
 
 def make_data(paths: ClusterPaths, binaries: Binaries, account: Account, control: int) -> None:
-    """Make `paths.data`, which does not exist yet, with a new superuser password.
+    """Make `paths.data`, which must not exist yet, with a new superuser password.
 
-    It appears by one rename at the end; leftovers of a crash before that are removed by the next call. initdb survives
-    this process if that is killed, so it inherits the control lock: the next process waits until it has ended.
+    The data appear by one rename at the end. If a crash leaves incomplete data, the next call removes them. If this
+    process is killed, initdb goes on, so initdb inherits the control lock: the next process waits until initdb has
+    ended.
     """
     clear_leftovers(paths)
     write_whole(paths.password, secrets.token_urlsafe(32).encode(), account)
@@ -52,7 +56,7 @@ def _initdb(paths: ClusterPaths, binaries: Binaries, account: Account, control: 
             break
     reason = next((line for line in complaint.splitlines() if "error:" in line), f"exit status {status}")
     raise ClusterFailed(
-        f"PostgreSQL did not initialise in {paths.root} ({reason}): correct that, and try again.",
+        f"PostgreSQL did not initialise its data in {paths.root} ({reason}): correct the error, and try again.",
         log_tail=f"{said}{complaint}",
     )
 
@@ -74,7 +78,7 @@ def _command(paths: ClusterPaths, initdb: Path, locale: str) -> list[str | Path]
 
 
 def delete_cluster(paths: ClusterPaths, account: Account) -> None:
-    """Delete everything that a cluster put on this machine. Its server has stopped."""
+    """Delete everything that a cluster put on this machine. The cluster's server must have stopped."""
     delete_sockets(paths, account)
     if paths.data.exists():  # in one step, so that after a crash no part of it is taken for the whole
         paths.data.rename(paths.deleted_data)
@@ -96,7 +100,7 @@ def delete_root(paths: ClusterPaths) -> None:
 
 
 def delete_sockets(paths: ClusterPaths, account: Account) -> None:
-    """Delete the directory of the sockets, if it is outside of the root because the root's path is too long."""
+    """Delete the directory of the sockets, if it is outside of the root because the root's path cannot be used."""
     sockets = paths.sockets(account)
     if sockets.is_dir() and not sockets.is_relative_to(paths.root):
         shutil.rmtree(sockets)

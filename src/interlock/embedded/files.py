@@ -1,4 +1,4 @@
-"""Writing files and directories with the right owner and mode, whole or not at all."""
+"""Writes files and directories with the right owner and mode, whole or not at all."""
 
 import os
 import stat
@@ -25,7 +25,10 @@ def write_whole(path: Path, content: bytes, account: Account, *, mode: int = 0o6
 
 
 def make_private(path: Path, account: Account) -> None:
-    """A directory that only `account` may enter. Raises DataDirectoryUnusable if another user's is in its place."""
+    """Make a directory that only `account` may enter. A directory that exists at `path` has to be such a directory.
+
+    Raises DataDirectoryUnusable if it is not.
+    """
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
@@ -38,8 +41,8 @@ def _check_private(path: Path, account: Account) -> None:
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != account.uid or found.st_mode & 0o077:
         raise DataDirectoryUnusable(
-            f"{path} is not a directory that only user {account.name} can enter, and so is not safe to use: "
-            "remove it, or choose another directory with --data-dir."
+            f"{path} is not safe to use, because it is not a directory that only user {account.name} can enter: "
+            f"remove {path}, or choose another directory with --data-dir."
         )
 
 
@@ -53,7 +56,7 @@ def sync_directory(path: Path) -> None:
 
 
 def append(path: Path, text: str) -> None:
-    """Append to a file in a directory that another user can write to, never through a link of that user."""
+    """Append to a file, never through a link, because another user may be able to put a link in the directory."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(handle, "w") as file:
         file.write(text)
@@ -67,9 +70,9 @@ def _give(target: int | Path, account: Account) -> None:
 
 
 def make_reachable(path: Path, account: Account) -> None:
-    """Make `path` and missing parents, so that `account` can pass through. Existing directories stay as they are.
+    """Make `path` and its missing parents, so that `account` can pass through. Existing directories stay unchanged.
 
-    Only this process's user can write into the new directories, whatever the umask is.
+    Only this process's user can write to the new directories, whatever the umask is.
 
     Raises DataDirectoryUnusable if `account` cannot reach the existing directories.
     """
@@ -86,6 +89,6 @@ def _check_reach(existing: Path, wanted: Path, account: Account) -> None:
         return
     closed = next(place for place in reversed([existing, *existing.parents]) if not can_enter(account, place))
     raise DataDirectoryUnusable(
-        f"{wanted} cannot be used, user {account.name}, which is to run PostgreSQL, cannot enter {closed}: "
+        f"{wanted} cannot be used because user {account.name}, which has to run PostgreSQL, cannot enter {closed}: "
         "choose another directory with --data-dir."
     )

@@ -19,10 +19,10 @@ log = events(__name__)
 
 
 def within_reach(binaries: Binaries, account: Account, directory: Path) -> Binaries:
-    """`binaries` if `account` can run them, else a copy of them, made once, in `directory`.
+    """Returns `binaries` if `account` can run them, else a copy of them in `directory`, which is made once.
 
-    `directory` exists and `account` can reach it. Of two concurrent callers one copies, and the other waits.
-    Raises BinariesMissing if they cannot be run from another place.
+    `directory` has to exist, and `account` has to be able to reach it. Of two concurrent callers, one copies and the
+    other waits. Raises BinariesMissing if the binaries cannot be run from another place.
     """
     if account.is_us or _runs_for(account, binaries):
         return binaries
@@ -49,14 +49,15 @@ def _copy(binaries: Binaries, directory: Path) -> Path:
 
 
 def movable_trees(bin_dir: Path) -> tuple[Path, tuple[Path, ...]]:
-    """The base directory, and the trees to copy, whose programs find their files by relative paths.
+    """Returns the base directory, and the trees below it to copy. Their programs find their files by relative paths.
 
     Raises BinariesMissing for an installation that does not keep all its files in one place.
     """
     install = bin_dir.parent
     if not any((install / share / "postgres.bki").exists() for share in ("share", "share/postgresql")):
         raise BinariesMissing(
-            f"The user that is to run PostgreSQL cannot reach {bin_dir}: set INTERLOCK_PG_BIN to one that it can reach."
+            f"The user that has to run PostgreSQL cannot reach {bin_dir}: set INTERLOCK_PG_BIN to a directory that "
+            "this user can reach."
         )
     package = install.parent
     libraries = package.with_name(f"{package.name}.libs")  # where auditwheel puts them, beside the package

@@ -1,4 +1,4 @@
-"""Starts and stops a cluster's postmaster. The caller holds the cluster's control lock."""
+"""Starts and stops a cluster's postmaster. The caller has to hold the cluster's control lock."""
 
 import os
 import signal
@@ -51,9 +51,9 @@ class Launch:
     timeout: float
 
     def bring_up(self) -> bool:
-        """Return when the cluster accepts connections: True if it was started, False if it already ran.
+        """Start the cluster and wait until it accepts connections. Returns False if the cluster already ran.
 
-        Raises ClusterFailed, or AddressInUse if its port is taken.
+        Raises ClusterFailed, or AddressInUse if another program uses the port.
         """
         self._wait_until_reaped()
         give_up_at = time.monotonic() + _ORPHANS_TIMEOUT
@@ -69,13 +69,13 @@ class Launch:
         return False
 
     def _wait_until_reaped(self) -> None:
-        """Wait until a dead postmaster is reaped: a new one would take it for alive, and refuse to start."""
+        """Wait until a dead postmaster is reaped: a new postmaster would take it for alive, and refuse to start."""
         last = read_postmaster(self.paths.data)
         if last is not None:
             wait_until(lambda: not is_zombie(last.pid), timeout=_REAPING_TIMEOUT)
 
     def _remove_stale_pid(self) -> None:
-        """Remove the files of a dead postmaster whose process id another process of its user has, as after a reboot.
+        """Remove the files of a dead postmaster if another process has its process id now, as after a reboot.
 
         A new postmaster would take that process for the old postmaster, and never start. The files are removed only if
         the cluster has no processes.
@@ -89,7 +89,7 @@ class Launch:
             (data / PID_FILE).unlink(missing_ok=True)
 
     def _settled(self) -> Postmaster | None:
-        """The running postmaster, or None; waits while one is starting or stopping."""
+        """Returns the running postmaster, or None. Waits while a postmaster is starting or stopping."""
 
         def is_settled() -> bool:
             found = live_postmaster(self.paths.data)
@@ -100,7 +100,7 @@ class Launch:
         return live_postmaster(self.paths.data)
 
     def _start(self) -> str | None:
-        """Start a postmaster, and wait. Returns None when it is ready, or its output if it ends."""
+        """Start a postmaster, and wait. Returns None when the postmaster is ready, or its output if it ends."""
         command = self._command()
         said_before = self._rotate_log()
         pid = spawn_daemon(command, self.account, self.paths.log)
@@ -128,7 +128,7 @@ class Launch:
         return [os.fspath(self.binaries.postgres), "-D", os.fspath(self.paths.data), *as_arguments(fixed)]
 
     def write_settings(self) -> None:
-        """Write the settings, for the server to read at its start or after SIGHUP."""
+        """Write the settings to the file that the server reads at its start, and after SIGHUP."""
         zones_known = self.binaries.knows_time_zones()
         if not zones_known:
             # Clients that set a time zone by name, as Django does, will be refused.
@@ -150,7 +150,7 @@ class Launch:
 
     def _failure(self, complaint: str) -> Exception:
         if _PORT_COMPLAINT in complaint and "Address already in use" in complaint:
-            return AddressInUse(f"Port {self.port} is taken by another program: choose another for PostgreSQL.")
+            return AddressInUse(f"Port {self.port} is used by another program: choose another port for PostgreSQL.")
         return ClusterFailed(
             f"PostgreSQL did not start in {self.paths.root} ({_reason(complaint)}): see {self.paths.log}.",
             log_tail=tail_of(self.paths),
@@ -158,7 +158,7 @@ class Launch:
 
     def _too_slow(self) -> ClusterFailed:
         return ClusterFailed(
-            f"PostgreSQL in {self.paths.root} was neither ready nor ended after {self.timeout:g} s, and still runs: "
+            f"PostgreSQL in {self.paths.root} still runs after {self.timeout:g} s, but is not ready: "
             f"see {self.paths.log}, and try again.",
             log_tail=tail_of(self.paths),
         )
@@ -175,7 +175,10 @@ class Launch:
 
 
 def halt(paths: ClusterPaths, mode: StopMode, timeout: float) -> bool:
-    """Return when the cluster has stopped: True if it ran. Raises ClusterFailed if it does not stop in time."""
+    """Stop the cluster, and wait until it has stopped. Returns True if the cluster ran.
+
+    Raises ClusterFailed if the cluster does not stop in time.
+    """
     found = live_postmaster(paths.data)
     if found is None:
         return False
@@ -190,7 +193,7 @@ def halt(paths: ClusterPaths, mode: StopMode, timeout: float) -> bool:
 
 
 def tail_of(paths: ClusterPaths, lines: int = 20) -> str:
-    """The last lines of PostgreSQL's log; empty if there is none."""
+    """Returns the last lines of PostgreSQL's log; empty if there is no log."""
     try:
         size = paths.log.stat().st_size
     except FileNotFoundError:
@@ -223,7 +226,7 @@ def _last_port(paths: ClusterPaths) -> int:
 
 
 def free_port(preferred: int) -> int | None:
-    """`preferred`, or any free port if that is 0; None if it is taken."""
+    """Returns the port `preferred`, or None if that port is taken. `preferred=0` means any free port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,6 +1,6 @@
-"""Locks between processes of this machine that die with the process that holds them, however it dies.
+"""Locks between processes of this machine. A lock ends with the process that holds it, for any reason.
 
-A process made by a bare fork shares its parent's locks: it should end, or start another program.
+A process that was made by fork alone shares its parent's locks: such a process has to end, or start another program.
 """
 
 import fcntl
@@ -12,10 +12,10 @@ from pathlib import Path
 
 @contextmanager
 def exclusive(path: Path, prepare: Callable[[], None]) -> Iterator[int]:
-    """Hold the lock, after waiting for other holders, in this process or another.
+    """Wait for other holders, in this process or another, and hold the lock. Yields the lock's file handle.
 
-    `prepare` makes the directory of `path`, again if that was deleted during the wait. A program that inherits the
-    handle holds the lock for as long as it runs, even if this process ends.
+    `prepare` makes the directory of `path`, and makes it again if it was deleted during the wait. A program that
+    inherits the handle holds the lock for as long as that program runs, even if this process ends.
     """
     handle = _locked(path, prepare)
     try:
@@ -25,14 +25,14 @@ def exclusive(path: Path, prepare: Callable[[], None]) -> Iterator[int]:
 
 
 def share(path: Path) -> int:
-    """A handle that counts as one user of `path` until it is closed or its process ends."""
+    """Returns a file handle that counts as one user of `path` until the handle is closed or this process ends."""
     handle = _open(path)
     fcntl.flock(handle, fcntl.LOCK_SH)
     return handle
 
 
 def is_held(path: Path) -> bool:
-    """True if `exclusive(path)` is held. Concurrent calls of this function do not count as holders."""
+    """True if a process holds `exclusive(path)`. Concurrent calls of this function do not count as holders."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

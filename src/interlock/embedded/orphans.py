@@ -1,8 +1,8 @@
-"""Processes of a cluster that are not in its ``postmaster.pid``, or not yet.
+"""Finds and ends processes of a cluster that its ``postmaster.pid`` does not name, or not yet.
 
-A killed postmaster leaves server processes, which end when they notice; a postmaster that was started a moment ago has
-not written the file yet. They are identified by their working directory, which is always the data, and by their
-arguments. On a system without ``/proc`` only the file is known.
+A killed postmaster leaves server processes, which end when they notice its death. A postmaster that was started a
+moment ago has not written the file yet. Such processes are identified by their working directory, which is always the
+cluster's data, and by their arguments. On a system without ``/proc``, only the process in the file is found.
 """
 
 import os
@@ -18,7 +18,7 @@ from interlock.errors import ClusterFailed
 
 
 def end_orphans(paths: ClusterPaths, timeout: float) -> None:
-    """Kill all processes on the data, which are no longer needed, and return when they are gone."""
+    """Kill all processes that run on the data, and return when they are gone. Only for data that are deleted next."""
 
     def is_over() -> bool:
         remaining = processes_of(paths)
@@ -29,19 +29,19 @@ def end_orphans(paths: ClusterPaths, timeout: float) -> None:
 
     if not wait_until(is_over, timeout=timeout):
         raise ClusterFailed(
-            f"Processes {processes_of(paths)} of the cluster in {paths.root} do not end: check why, with ps."
+            f"Processes {processes_of(paths)} of the cluster in {paths.root} do not end: look for the reason with ps."
         )
 
 
 def processes_of(paths: ClusterPaths) -> list[int]:
-    """The ids of all processes that run on the cluster's data."""
+    """Returns the ids of all processes that run on the cluster's data."""
     known = live_postmaster(paths.data)
     found = {pid for pid in _pids() if _is_of(paths, pid) and not has_ended(pid)}
     return sorted(found | ({known.pid} if known else set()))
 
 
 def has_no_process(paths: ClusterPaths) -> bool:
-    """True if no process runs on the cluster's data. False if that cannot be observed."""
+    """True if no process runs on the cluster's data. False also on a system that does not show processes."""
     return bool(_pids()) and not processes_of(paths)
 
 

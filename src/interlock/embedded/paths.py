@@ -1,7 +1,7 @@
 """The paths of a cluster: one directory, and another one for sockets if the first has too long a path.
 
-If this process is root's, so is the directory, and the user that runs PostgreSQL only passes through it: that user
-cannot put a link where root is about to write.
+If root runs this process, root owns the directory, and the user that runs PostgreSQL can only pass through it: that
+user cannot put a link where root is about to write.
 """
 
 import hashlib
@@ -34,7 +34,9 @@ class ClusterPaths:
     @classmethod
     def below(cls, root: Path) -> Self:
         if any(ord(character) < 32 for character in os.fspath(root)):
-            raise DataDirectoryUnusable(f"{str(root)!r} holds a control character: choose another with --data-dir.")
+            raise DataDirectoryUnusable(
+                f"{str(root)!r} has a control character in it: choose another directory with --data-dir."
+            )
         return cls(Path(root).resolve())
 
     @property
@@ -69,7 +71,7 @@ class ClusterPaths:
 
     @property
     def port(self) -> Path:
-        """The port that was free the last time."""
+        """The file with the port that was free the last time."""
         return self.root / "port"
 
     @property
@@ -79,12 +81,15 @@ class ClusterPaths:
 
     @property
     def own_pem(self) -> Path:
-        """The same for the certificate that the cluster made for itself; exists after another replaced it."""
+        """The certificate that the cluster made for itself, with its key. Exists if another certificate replaced it."""
         return self.root / "server-own.pem"
 
     @property
     def certificate(self) -> Path:
-        """The certificate for clients: the server's own, or its issuer's. Empty: the authorities that they trust."""
+        """The certificate for clients: the server's own, or its issuer's.
+
+        The file is empty if clients use the authorities that they trust.
+        """
         return self.root / "server.crt"
 
     @property
@@ -108,7 +113,7 @@ class ClusterPaths:
         return self._short_sockets(account.uid)
 
     def possible_sockets(self) -> list[Path]:
-        """The directories that may hold the socket, for a caller that does not know the cluster's account."""
+        """Returns the directories that may have the socket, for a caller that does not know the cluster's account."""
         try:
             owner = self.data.stat().st_uid
         except OSError:
@@ -135,7 +140,7 @@ class ClusterPaths:
         elif self.root.exists():
             foreign = {path.name for path in self.root.iterdir()} - {path.name for path in self.own()} - _NOT_FOREIGN
             if foreign:
-                raise self._unusable(f"it holds other things ({', '.join(sorted(foreign)[:3])})")
+                raise self._unusable(f"it contains files that are not Interlock's ({', '.join(sorted(foreign)[:3])})")
 
     def prepare(self, account: Account) -> None:
         """Make the root if it is missing, so that `account` can reach it. Raises DataDirectoryUnusable."""
@@ -151,7 +156,9 @@ class ClusterPaths:
             raise self._unusable("its data/ was not made by Interlock, or is damaged")
 
     def _unusable(self, why: str) -> DataDirectoryUnusable:
-        return DataDirectoryUnusable(f"{self.root} cannot be used, {why}: choose another directory with --data-dir.")
+        return DataDirectoryUnusable(
+            f"{self.root} cannot be used because {why}: choose another directory with --data-dir."
+        )
 
 
 @contextmanager
@@ -159,4 +166,6 @@ def readable(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataDirectoryUnusable(f"{root} cannot be read ({error}): run as its owner.") from error
+        raise DataDirectoryUnusable(
+            f"{root} cannot be read ({error}): run this command as the owner of {root}."
+        ) from error

@@ -1,4 +1,4 @@
-"""Reads a cluster's ``postmaster.pid``, and checks if it is still true."""
+"""Reads a cluster's ``postmaster.pid``, and checks if its postmaster is still alive."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ _CONNECT_TIMEOUT = 5.0
 
 @dataclass(frozen=True)
 class Postmaster:
-    """`listens_on` is empty if there is only the Unix socket; `status` is starting, stopping, ready or standby."""
+    """`listens_on` is empty if the server has only a Unix socket; `status` is starting, stopping, ready or standby."""
 
     pid: int
     port: int
@@ -27,7 +27,7 @@ class Postmaster:
 
 
 def read_postmaster(data: Path) -> Postmaster | None:
-    """The content of the file, true or not; None if there is no file, or it is still being written."""
+    """Returns the content of the file, which may be outdated; None if the file is missing or not complete yet."""
     try:
         lines = os.fsdecode((data / PID_FILE).read_bytes()).split("\n")
         pid, _, _, port, sockets, listens_on, _, status = lines[:8]
@@ -37,7 +37,7 @@ def read_postmaster(data: Path) -> Postmaster | None:
 
 
 def told_pid(data: Path) -> int | None:
-    """The process id in the file, which is written first."""
+    """Returns the process id in the file, which the server writes before the rest; None if it is missing."""
     try:
         return int((data / PID_FILE).read_bytes().partition(b"\n")[0])
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -45,10 +45,10 @@ def told_pid(data: Path) -> int | None:
 
 
 def live_postmaster(data: Path) -> Postmaster | None:
-    """The postmaster if it is alive, in any state.
+    """Returns the postmaster if it is alive, in any state; else None.
 
-    After a crash the file stays, and its process id may be another program's by now; but no other program listens on
-    that private socket.
+    After a crash the file stays, and its process id may belong to another program by now. But no other program listens
+    on the cluster's private socket.
     """
     found = read_postmaster(data)
     return found if found and not has_ended(found.pid) and _is_listening(found) else None

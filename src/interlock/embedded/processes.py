@@ -1,4 +1,4 @@
-"""Runs PostgreSQL's programs: as the right user, without this process's environment, and detached from it."""
+"""Runs PostgreSQL's programs as the right user, detached from this process and without its environment."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ _DAEMONISE = '"$@" >&2 & echo $!'
 
 
 def environment(bin_dir: Path) -> dict[str, str]:
-    """The environment of PostgreSQL's programs: messages in English, and of this process only the library paths."""
+    """Returns the environment of PostgreSQL's programs: English messages, and only this process's search paths."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     icu = bin_dir.parent / "share" / "icu"
     return {"PATH": os.defpath, **kept, "LC_ALL": "C", **({"ICU_DATA": str(icu)} if icu.is_dir() else {})}
@@ -28,7 +28,9 @@ def environment(bin_dir: Path) -> dict[str, str]:
 def run(
     argv: Sequence[str | Path], account: Account | None = None, *, timeout: float = 60, keeps: Sequence[int] = ()
 ) -> tuple[int, str, str]:
-    """Exit status, standard output and standard error. Raises ClusterFailed if the program cannot be run at all.
+    """Run a program. Returns its exit status, standard output and standard error.
+
+    Raises ClusterFailed if the program cannot be run at all.
 
     `keeps`: descriptors that the program and its children keep open for as long as they run.
     """
@@ -55,14 +57,14 @@ def run(
 
 
 def can_enter(account: Account, directory: Path) -> bool:
-    """True if that user can enter `directory`. The system itself decides, which also knows ACLs and mounts."""
+    """True if the account's user can enter `directory`. The system is asked, because ACLs and mounts count too."""
     if account.is_us:
         return os.access(directory, os.X_OK)
     return run(["/bin/sh", "-c", 'cd -- "$1"', "sh", directory], account)[0] == 0
 
 
 def spawn_daemon(argv: Sequence[str | Path], account: Account, log_file: Path) -> int:
-    """Start a program in its own session, which logs to `log_file` and survives this process. Returns its id."""
+    """Start a program in its own session, which survives this process, and return its id. It logs to `log_file`."""
     log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         started = subprocess.run(
@@ -86,7 +88,7 @@ def spawn_daemon(argv: Sequence[str | Path], account: Account, log_file: Path) -
 
 
 def has_ended(pid: int) -> bool:
-    """True if the process is gone, or dead and not reaped by its parent yet."""
+    """True if the process is gone, or is dead and its parent has not reaped it yet."""
     if os.getpid() == 1:  # In a container this process may be init, which has to reap.
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
@@ -109,7 +111,7 @@ def is_zombie(pid: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], *, timeout: float, interval: float = 0.01) -> bool:
-    """Return True as soon as `condition` is true, False if it is not within `timeout` seconds."""
+    """Returns True as soon as `condition` is true, or False if it is not true within `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() >= deadline:

@@ -48,37 +48,39 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", re.ASCII)
 
 
 def check_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings with their names in lower case. Raises ConfigurationError for what is reserved or malformed."""
+    """Returns the settings, names in lower case. Raises ConfigurationError for a reserved or malformed setting."""
     checked = {name.lower(): value for name, value in settings.items()}
     for name, value in checked.items():
         if not _NAME.fullmatch(name):
-            raise ConfigurationError(f"{name!r} is not the name of a PostgreSQL setting: correct it or leave it out.")
+            raise ConfigurationError(
+                f"{name!r} cannot be the name of a PostgreSQL setting: correct the name, or leave the setting out."
+            )
         if name in RESERVED:
-            raise ConfigurationError(f"The setting {name} is set by Interlock itself: leave it out.")
+            raise ConfigurationError(f"Interlock itself sets {name}: leave this setting out.")
         if any(ord(character) < 32 for character in value):
-            raise ConfigurationError(f"The value of {name} holds a control character: leave that out.")
+            raise ConfigurationError(f"The value of {name} has a control character in it: leave that character out.")
     return checked
 
 
 def time_zone_settings(*, zones_known: bool) -> dict[str, str]:
-    """UTC, or the one equivalent name that a server without a time zone database knows."""
+    """Returns settings for UTC, or for GMT: the equivalent name that a server without a time zone database knows."""
     zone = "UTC" if zones_known else "GMT"
     return {"timezone": zone, "log_timezone": zone}
 
 
 def render(settings: Mapping[str, str]) -> str:
-    """The text of a configuration file with these settings, which have been checked."""
+    """Returns the text of a configuration file with these settings, which `check_settings` has to have checked."""
     lines = (f"{name} = {_quoted(value)}\n" for name, value in sorted(settings.items()))
     return "# Written by Interlock at each start: changes are lost.\n" + "".join(lines)
 
 
 def as_arguments(settings: Mapping[str, str]) -> list[str]:
-    """The settings as arguments of `postgres`, which override every other source."""
+    """Returns the settings as arguments of `postgres`. These override every other source of settings."""
     return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
 
 def as_list_item(path: str) -> str:
-    """The path quoted for a comma-separated setting."""
+    """Returns the path, quoted for a setting that is a list with commas."""
     return '"{}"'.format(path.replace('"', '""'))
 
 

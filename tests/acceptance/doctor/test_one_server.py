@@ -131,7 +131,7 @@ def test_a_url_that_cannot_be_read_is_no_finding(url: str) -> None:
 def test_no_database_named(tmp_path: Path) -> None:
     told = interlock("doctor", "--data-dir", str(tmp_path))
     assert told.returncode == 78
-    assert "No database is named" in told.stderr
+    assert "No database was named" in told.stderr
 
 
 def test_a_missing_schema_and_then_a_missing_grant(sound: Cluster) -> None:

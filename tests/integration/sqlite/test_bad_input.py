@@ -103,7 +103,7 @@ async def test_a_path_without_write_permission_is_named(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != target and usual(path, mode))
     error = await refusal(url)
     assert isinstance(error, PermissionMissing)
-    assert f"This process may not write {target}" in str(error)
+    assert f"This process may not write to {target}" in str(error)
 
 
 async def test_a_newer_releases_tables_are_left_alone(url: str, file: Path, mine: sqlite3.Connection) -> None:

@@ -49,9 +49,9 @@ async def test_a_program_without_a_database_gets_the_remedies_in_one_error(nowhe
     assert f"no `interlock up` runs on {nowhere}" in str(refused.value)
     assert not any("bridge" in str(entry.path) for entry in refused.traceback), "it was raised in the caller's thread"
     assert refused.value.__suppress_context__
-    with pytest.raises(ConfigurationError, match="No database is named"):
+    with pytest.raises(ConfigurationError, match="No database was named"):
         await AsyncInterlock().open()
-    with pytest.raises(ConfigurationError, match="No database is named"):
+    with pytest.raises(ConfigurationError, match="No database was named"):
         Gate("shop", check=lambda: True)
 
 
