@@ -1,4 +1,4 @@
-"""Every path below ``/api`` needs a key, also a path that does not exist.
+"""Every path below ``/api`` needs a key, even a path that does not exist.
 
 The key is looked up for each request, so a revoked key is refused from the next request on, by every replica.
 """
@@ -16,7 +16,7 @@ _GUARDED = "/api"
 
 
 class Authentication:
-    """Puts the id of the key into ``scope["state"]["key"]``."""
+    """Refuses a request without a valid key, and puts the id of a valid key into ``scope["state"]["key"]``."""
 
     def __init__(self, app: ASGIApp, startup: Startup) -> None:
         self._app = app
@@ -43,7 +43,7 @@ class Authentication:
         except InterlockError as error:
             return answer_to(error)
         if owner is None:
-            detail = "The key is unknown here or was revoked: create another with `interlock key create NAME`."
+            detail = "The key is unknown or was revoked: create another key with `interlock key create NAME`."
             return _unauthorized("key_wrong", detail, 'Bearer error="invalid_token"')
         scope.setdefault("state", {})["key"] = owner
         return None

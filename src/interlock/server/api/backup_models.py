@@ -14,7 +14,7 @@ from interlock.server.api.resource import Resource
 class NewBackup(RequestModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"format": "directory"}]})
 
-    format: Format = Field("file", description="pg_dump's custom format (`file`) or directory format.")
+    format: Format = Field("file", description="The format of pg_dump: custom (`file`) or `directory`.")
 
 
 class Restore(RequestModel):
@@ -26,18 +26,19 @@ class Restore(RequestModel):
 
     name: Text | None = Field(None, description="The name of the new instance.")
     into: Text | None = Field(
-        None, description="The id or name of a running instance. Objects in the backup replace those of the same name."
+        None,
+        description="The id or name of a running instance. Objects in the backup replace objects of the same name.",
     )
     dns_name: Text | None = Field(None, description="A host name for the new instance.")
     driver: Text | None = Field(
-        None, description="The driver of the new instance; by default that of the instance that was backed up."
+        None, description="The driver of the new instance; by default the driver of the instance that was backed up."
     )
     version: Text | int | None = Field(
-        None, description="PostgreSQL's major version; by default that of the instance that was backed up."
+        None, description="PostgreSQL's major version; by default the version of the instance that was backed up."
     )
     storage: Text | int | None = Field(None, description="The size of the new instance: 10Gi, 500MB, or bytes.")
     parameters: Parameters = Field(default_factory=dict, description="PostgreSQL's settings in the new instance.")
-    tags: dict[str, str] = Field(default_factory=dict, description="Labels of your own, by which lists are filtered.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Your own labels; lists can be filtered by them.")
 
 
 class Backup(RecordModel):
@@ -83,7 +84,7 @@ class Backup(RecordModel):
 
 class BackupPage(BaseModel):
     items: list[Backup]
-    next: str | None = Field(description="The `after` of the next request; null on the last page.")
+    next: str | None = Field(description="Send it as `after` to read the next page; null on the last page.")
 
 
 BACKUPS: Resource[records.BackupRecord, Backup] = Resource(lambda control: control.backups, Backup)

@@ -18,7 +18,7 @@ from interlock.server.control import Control
 router = APIRouter(tags=["backups"])
 
 _DEFAULT = NewBackup(format="file")
-"""The body of a request that has none."""
+"""The body that is used for a request without a body."""
 
 
 class InstanceBackupQuery(ListQuery):
@@ -27,7 +27,7 @@ class InstanceBackupQuery(ListQuery):
 
 class BackupQuery(InstanceBackupQuery):
     instance: Text | None = Field(
-        None, description="Only backups of the instance with this id or name; it may be deleted."
+        None, description="Only backups of the instance with this id or name; the instance may be deleted."
     )
 
 
@@ -76,7 +76,7 @@ async def show(id: str, control: ControlDep, response: Response) -> Backup:  # n
 @router.post("/backups/{id}/verify", status_code=202, summary="Verify a backup")
 async def verify(id: str, control: ControlDep, change: RecordChangeDep) -> Backup:  # noqa: A002
     """Compares the backup's files with their recorded checksum, and reads them to the end. `verified_at` is the time of
-    the last success."""
+    the last verification that succeeded."""
     return await BACKUPS.change(control, change, id, control.backups.verify)
 
 

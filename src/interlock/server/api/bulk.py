@@ -36,7 +36,7 @@ class Outcome(BaseModel):
     name: str = Field(description="The name or id as the request gave it.")
     status: int
     instance: Instance | None = None
-    problem: dict[str, Any] | None = Field(default=None, description="RFC 9457.")
+    problem: dict[str, Any] | None = Field(default=None, description="The problem (RFC 9457) of a refused instance.")
 
 
 class Outcomes(BaseModel):

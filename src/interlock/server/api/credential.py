@@ -1,4 +1,4 @@
-"""The route of the owner's password: encrypted for the client's public key, so that no answer contains it in clear."""
+"""The route of the owner's password: encrypted for the client's public key, so that no answer contains clear text."""
 
 import base64
 import binascii

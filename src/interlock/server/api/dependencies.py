@@ -16,7 +16,7 @@ _MOST_DIGITS = 18
 
 
 def ready_control(request: Request) -> Control:
-    """`Authentication` refuses requests before the replica is ready; this one also refuses them while it stops."""
+    """Refuses requests while the replica starts or stops. During the start, `Authentication` refuses them already."""
     startup: Startup = request.app.state.startup
     control = startup.control
     if control is None or control.stopping.is_set():
@@ -27,20 +27,20 @@ def ready_control(request: Request) -> Control:
 
 
 class ChangeRequest:
-    """A request that changes something. `actor` is the API key that it was sent with."""
+    """A request that changes something. `actor` is ``key:ID``, with the id of the request's API key."""
 
     def __init__(self, request: Request, response: Response) -> None:
         self.actor = f"key:{request.state.key}"
         self._response = response
 
     def with_etag(self, record: R) -> R:
-        """The record itself; its revision is put into the answer's headers."""
+        """Put the record's revision into the headers of the answer. Returns the record."""
         set_etag(self._response, record)
         return record
 
 
 class RecordChangeRequest(ChangeRequest):
-    """A request that changes one record, and with `If-Match` only one revision of it."""
+    """A request that changes one record. With `If-Match` it changes only the named revision of the record."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class RecordChangeRequest(ChangeRequest):
         verb: Callable[..., Awaitable[R]],
         *args: Any,
     ) -> R:
-        """Call `verb` with the record that `find` returns. Raises `RecordChanged` if it has another revision."""
+        """Call `verb` with the record from `find`. Raises `RecordChanged` if `If-Match` names another revision."""
 
         async def work(connection: Any) -> R:
             id = (await find(connection)).id  # noqa: A001
@@ -75,11 +75,11 @@ class RecordChangeRequest(ChangeRequest):
         return self.with_etag(await control.carry_out(work))
 
     async def check(self, record: Record) -> None:
-        """`record` is locked. Raises `RecordChanged`."""
+        """Raises `RecordChanged` if the request names another revision. The caller has to lock the record."""
         if self._revision is not None and record.revision != self._revision:
             raise RecordChanged(
                 f"{record.label} has changed since its revision {self._revision} was read: "
-                "read it again, and repeat the request if it still applies.",
+                "read the record again, and repeat the request if it still applies.",
                 revision=record.revision,
             )
 
@@ -89,7 +89,7 @@ def set_etag(response: Response, record: Record) -> None:
 
 
 def _revision(if_match: str | None) -> int | None:
-    """None: any revision."""
+    """Returns the revision in the header; None allows any revision."""
     if if_match is None or if_match.strip() == "*":
         return None
     text = if_match.strip().removeprefix('"').removesuffix('"')

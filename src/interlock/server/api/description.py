@@ -1,4 +1,4 @@
-"""The errors in `/openapi.json`: every route of the API answers them in the same form."""
+"""The description of errors in `/openapi.json`: all routes of the API answer errors in the same form."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _PROBLEM: dict[str, Any] = {
         "type": {"type": "string", "description": "The name of this kind of problem."},
         "title": {"type": "string"},
         "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What happened, and what to do next."},
+        "detail": {"type": "string", "description": "One sentence: the error, and what to do next."},
         "code": {"type": "string", "description": "The kind of problem, for programs."},
         "errors": {
             "type": "array",
@@ -49,7 +49,7 @@ _ALWAYS = {
     "401": "The request has no key, or the key is unknown or revoked.",
     "422": "The request is malformed, or asks for something impossible.",
     "503": "This replica is starting or stopping, or its database does not answer: send the request again in a moment.",
-    "default": "Any other error; see its `code`, or its status if it has none.",
+    "default": "Any other error; see its `code`, or its status if it has no code.",
 }
 _OF_ONE = {"404": "There is no record of this id or name."}
 _OF_CHANGES = {"409": "A conflict, such as a name that is taken or an instance that is busy."}

@@ -19,7 +19,7 @@ _WAIT_FOR_OTHERS = 40.0
 
 
 class Finding(BaseModel):
-    """One difference. `instance` is an id; an orphan's id may be one that no record has."""
+    """One difference. `instance` is the instance's id. For an orphan, no record with this id needs to exist."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -47,7 +47,7 @@ class Finding(BaseModel):
     detail: str
     found_at: datetime
     closed_at: datetime | None = Field(description="The time of the check that no longer found the difference.")
-    repair: str | None = Field(description="The orchestration that was last started to repair it.")
+    repair: str | None = Field(description="The orchestration that was last started to repair the difference.")
 
     @classmethod
     def of(cls, finding: findings.Finding) -> Self:
@@ -88,8 +88,8 @@ async def look(control: ControlDep) -> Drift:
 @router.post("/{finding}/repair", status_code=202, summary="Repair drift")
 async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: ControlDep, change: ChangeDep) -> Finding:
     """Starts an orchestration that repairs the difference: an orphan is removed; an instance that vanished is marked
-    as failed; one in the wrong state is started or stopped, as its record says; a DNS name is published again. The
-    next check closes the finding."""
+    as failed; an instance in the wrong state is started or stopped, as its record says; a DNS name is published again.
+    The next check closes the finding."""
 
     async def work(connection: Any) -> findings.Finding:
         return await control.upkeep.repairs.repair(connection, finding, by=change.actor)

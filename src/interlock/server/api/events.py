@@ -1,4 +1,4 @@
-"""The routes of events of instances and backups, and of health checks. The newest come first."""
+"""The routes of events of instances and backups, and of health checks. Each list begins with the newest."""
 
 from datetime import datetime
 from typing import Annotated, Any

@@ -13,7 +13,7 @@ router = APIRouter(prefix="/instances/{id}", tags=["instances"])
 
 
 class Facts(BaseModel):
-    """`connections` counts client connections, without the one that reads these facts."""
+    """`connections` counts client connections, except the connection that reads these facts."""
 
     model_config = ConfigDict(
         json_schema_extra={

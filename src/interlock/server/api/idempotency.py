@@ -17,11 +17,11 @@ from interlock.server.startup import Startup
 
 _NAMESPACE = UUID("6b1f6d0e-5a0b-4c39-9f0c-2f1f7c0a8d11")
 SOME_REFUSED = 207
-"""The status of a request for several instances of which some were refused. It is not recorded: a repetition finds the
-created ones again by their ids, and tries the refused ones again."""
+"""The status of the answer if some instances of a bulk request were refused. This answer is not recorded: a repeated
+request finds the created instances by their ids, and tries the refused instances again."""
 _METHODS = ("POST", "PUT", "DELETE")
 _CREDENTIAL = re.compile("/api/v1/instances/[^/]+/credential")
-"""The route of credentials; an instance named `credential` does not match."""
+"""The paths of credentials; the path of an instance named `credential` does not match."""
 
 
 class ApiIdempotency:
@@ -50,10 +50,11 @@ class ApiIdempotency:
 
 
 def repeatable_id(request: Request, *which: str) -> str | None:
-    """The id of a record that is created under the request's key, the same at each repetition; None without a key.
+    """Returns the id for a record that the request creates: each repetition of the request gets the same id.
 
-    `which` distinguishes the records that one request creates. The answer is recorded after the record that it
-    describes: if the replica dies in between, the repeated request finds that record by this id.
+    Returns None for a request without a key. `which` distinguishes the records that one request creates. The answer is
+    recorded after the record that the answer describes: if the replica dies in between, the repeated request finds that
+    record by this id.
     """
     key = request.headers.get(HEADER)
     return key and str(uuid5(_NAMESPACE, "\n".join([request.state.key, request.url.path, key, *which])))

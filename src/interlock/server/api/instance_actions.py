@@ -1,4 +1,4 @@
-"""The actions on an instance. Each is answered at once, and carried out by an orchestration."""
+"""The actions on an instance. Each request is answered at once, and an orchestration carries out the action."""
 
 from fastapi import APIRouter
 
@@ -36,7 +36,7 @@ async def set_parameters(
     control: ControlDep,
     change: RecordChangeDep,
 ) -> Instance:
-    """The body replaces all parameters. The instance is restarted if they need that, unless it is stopped."""
+    """The body replaces all parameters. A running instance is restarted if the new parameters need a restart."""
     return await INSTANCES.change(control, change, id, control.instances.set_parameters, body.parameters)
 
 
@@ -48,14 +48,14 @@ async def resize(id: str, body: NewStorage, control: ControlDep, change: RecordC
 
 @router.post("/cancel", status_code=202, summary="Cancel the orchestration that works on an instance")
 async def cancel(id: str, control: ControlDep, change: RecordChangeDep) -> Instance:  # noqa: A002
-    """A cancelled creation is undone. A cancelled deletion leaves what it has not removed, and the instance's names:
-    delete the instance again. After any other orchestration the record takes the state in which the driver finds the
-    instance."""
+    """A cancelled creation is undone. After a cancelled deletion the instance keeps its names and all parts that were
+    not removed yet: delete the instance again. After any other orchestration the record takes the state in which the
+    driver finds the instance."""
     return await INSTANCES.change(control, change, id, control.instances.cancel)
 
 
 @router.post("/abandon", status_code=202, summary="Abandon an instance that could not be removed")
 async def abandon(id: str, control: ControlDep, change: RecordChangeDep) -> Instance:  # noqa: A002
-    """For a `failed` instance whose driver cannot be reached any more: its names are released, and its remains stay
-    where they are."""
+    """For a `failed` instance whose driver cannot be reached any more: the instance's names are released, and
+    everything that the driver has of the instance stays."""
     return await INSTANCES.change(control, change, id, control.instances.abandon)

@@ -42,13 +42,13 @@ class NewInstance(RequestModel):
     version: Text | int | None = Field(None, description="PostgreSQL's major version; by default the newest.")
     storage: Text | int | None = Field(None, description="The size: 10Gi, 500MB, or bytes.")
     parameters: Parameters = Field(default_factory=dict, description="PostgreSQL's settings.")
-    tags: dict[str, str] = Field(default_factory=dict, description="Labels of your own, by which lists are filtered.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Your own labels; lists can be filtered by them.")
 
 
 class NewParameters(RequestModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"parameters": {"work_mem": "16MB"}}]})
 
-    parameters: Parameters = Field(description="All parameters. One that is left out returns to its default.")
+    parameters: Parameters = Field(description="All parameters. A parameter that is left out returns to its default.")
 
 
 class NewStorage(RequestModel):
@@ -58,7 +58,7 @@ class NewStorage(RequestModel):
 
 
 class Connection(BaseModel):
-    """The address for clients, and how they verify its TLS certificate. The password has a separate request."""
+    """The address of the instance, and how clients verify its TLS certificate. The password has a route of its own."""
 
     host: str
     port: int
@@ -67,7 +67,7 @@ class Connection(BaseModel):
     ca: str | None = Field(description="The CA certificate (PEM) that verifies the server's certificate.")
     sslmode: Mode = Field(
         description="The strictest verification that succeeds. It is verify-ca if the instance made its certificate "
-        "itself and the certificate does not name the host, because it cannot name a load balancer's address."
+        "itself and the certificate does not name the host: such a certificate cannot name a load balancer's address."
     )
 
 
@@ -139,11 +139,11 @@ def _connection(record: records.InstanceRecord) -> Connection | None:
 
 class InstancePage(BaseModel):
     items: list[Instance]
-    next: str | None = Field(description="The `after` of the next request; null on the last page.")
+    next: str | None = Field(description="Send it as `after` to read the next page; null on the last page.")
 
 
 def _normalized(id_or_name: str) -> str:
-    """The spelling in which names and ids are stored: lower case, and for names ASCII."""
+    """Returns the name or id as it is stored: in lower case, and a name in ASCII."""
     try:
         return dns_label(id_or_name)
     except InterlockError:

@@ -26,7 +26,10 @@ class InstanceQuery(ListQuery):
 
     state: list[State] = Field([], description="Only instances in one of these states.")
     name: Text | None = Field(None, description="Only instances whose names contain this text.")
-    tag: list[Text] = Field([], description="Only instances with this tag, such as `team=shop`; with all, if several.")
+    tag: list[Text] = Field(
+        [],
+        description="Only instances with this tag, such as `team=shop`; with several tags, only those that have all.",
+    )
     sort: Order = "name"
 
     @property
@@ -36,10 +39,10 @@ class InstanceQuery(ListQuery):
     @property
     def tags(self) -> dict[str, str]:
         if wrong := [tag for tag in self.tag if "=" not in tag]:
-            raise BadSpec(f"The tag {wrong[0]!r} has no value: write it like team=shop.")
+            raise BadSpec(f"The tag {wrong[0]!r} has no value: write the tag like team=shop.")
         pairs = {(name, value) for name, _, value in (tag.partition("=") for tag in self.tag)}
         if len(tags := dict(pairs)) < len(pairs):
-            raise BadSpec("A tag has one value per instance: list the instances of each value in a request of its own.")
+            raise BadSpec("No instance has two values of one tag: send a separate request for each value.")
         return tags
 
 
@@ -47,7 +50,7 @@ class InstanceQuery(ListQuery):
 async def create(
     body: NewInstance, control: ControlDep, change: ChangeDep, request: Request, response: Response
 ) -> Instance:
-    """The answer comes at once, when the names are claimed. The work goes on until the instance is `running` or
+    """The answer comes as soon as the names are claimed. The work goes on until the instance is `running` or
     `failed`."""
     record = change.with_etag(await create_instance(control, request, change.actor, body))
     response.headers["Location"] = f"/api/v1/instances/{record.id}"
@@ -78,7 +81,7 @@ async def show(id: str, control: ControlDep, response: Response) -> Instance:  #
 @router.delete("/{id}", status_code=202, summary="Delete an instance")
 async def delete(id: str, control: ControlDep, change: RecordChangeDep) -> Instance:  # noqa: A002
     """An orchestration that works on the instance is cancelled. The instance's names are released once the driver has
-    confirmed that everything of it is gone."""
+    confirmed that nothing of the instance is left."""
     return await INSTANCES.change(control, change, id, control.instances.delete)
 
 
@@ -88,7 +91,7 @@ async def create_instance(
     """`which` distinguishes the instances that one request creates."""
     driver = new.driver or control.settings.default_driver
     if driver not in control.context.drivers:
-        raise BadSpec(f"There is no driver {driver!r} here: use one of {', '.join(control.context.drivers)}.")
+        raise BadSpec(f"This server has no driver {driver!r}: use one of {', '.join(control.context.drivers)}.")
     options = new.model_dump(exclude={"name", "driver"})
     id = repeatable_id(request, new.name, *which)  # noqa: A001
 

@@ -1,7 +1,7 @@
 """The route of an instance's log, as a stream of lines.
 
-The client may disconnect at any moment, also while no line is written, and the replica may stop. Either ends the
-driver's reading. A driver that cannot read the log fails before the answer begins, so that the error can be answered.
+The client may disconnect at any moment, even while no line comes, and the replica may stop. In both cases the driver
+stops reading. A driver that cannot read the log fails before the answer begins, so that the answer can be an error.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ _FIRST_LINE_TIMEOUT = 1.0
 
 
 class LogQuery(RequestModel):
-    lines: int = Field(100, ge=0, le=10_000, description="The number of last lines to begin with.")
-    follow: bool = Field(False, description="Go on with new lines, until the instance is gone.")
+    lines: int = Field(100, ge=0, le=10_000, description="The number of lines from the end of the log to begin with.")
+    follow: bool = Field(False, description="Send new lines too, until the instance is gone.")
 
 
 @router.get(
@@ -53,7 +53,7 @@ class LineStream(Response):
         self._next_line = asyncio.create_task(self._read_line())
 
     async def begin(self) -> None:
-        """Raises the driver's error if it cannot read the log."""
+        """Wait for the first line. Raises the driver's error if the driver cannot read the log."""
         await asyncio.wait([self._next_line], timeout=_FIRST_LINE_TIMEOUT)
         if self._next_line.done():
             self._next_line.result()
@@ -73,7 +73,7 @@ class LineStream(Response):
             await self._source.aclose()
 
     async def _line_before(self, ending: "list[asyncio.Task[Any]]") -> str | None:
-        """The next line; None at the end of the log, or once a task of `ending` is done."""
+        """Returns the next line; None at the end of the log, or once a task of `ending` is done."""
         await asyncio.wait([self._next_line, *ending], return_when=asyncio.FIRST_COMPLETED)
         return None if any(task.done() for task in ending) else self._next_line.result()
 

@@ -1,6 +1,6 @@
 """Pages of lists: the query parameters, and the cursor that leads to the next page.
 
-A cursor is the place where a page ended, as text that clients pass on without reading it.
+A cursor is the place where a page ended, as text that clients send back unchanged.
 """
 
 import base64
@@ -31,7 +31,7 @@ class ListQuery(RequestModel):
     after: str | None = Field(None, max_length=2000, description="The `next` of the previous page.")
 
     def place(self, *order: str) -> Cursor | None:
-        """`order` distinguishes the cursors of this list from those of others."""
+        """Returns the place in `after`. `order` distinguishes this list's cursors from the cursors of other lists."""
         return place_after(self.after, *order)
 
 
@@ -49,12 +49,12 @@ class EventQuery(LimitQuery):
             return datetime.fromisoformat(moment).astimezone(UTC), kind
         except (ValueError, OverflowError) as error:
             raise BadSpec(
-                "The cursor in `after` is not the `next` of a page: leave it out to begin with the first page."
+                "The cursor in `after` is not the `next` of a page: leave `after` out to begin with the first page."
             ) from error
 
 
 def page_of(page: Page[Any], model: Callable[[Any], M], *order: str) -> tuple[list[M], str | None]:
-    """The items of the page as the API shows them, and its `next`."""
+    """Returns the items of the page as the API shows them, and the `next` of the page."""
     following = page.following and packed(*order, *page.following)
     return [model(one) for one in page.items], following or None
 
@@ -64,7 +64,7 @@ def packed(*place: str) -> str:
 
 
 def unpacked(cursor: str, *kind: str, more: int) -> list[str]:
-    """The `more` parts that follow `kind`. Raises BadSpec if the cursor does not have this form."""
+    """Returns the `more` parts of the cursor after `kind`. Raises BadSpec if the cursor does not have this form."""
     try:
         place = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True))
     except (binascii.Error, ValueError, RecursionError):
@@ -77,13 +77,13 @@ def unpacked(cursor: str, *kind: str, more: int) -> list[str]:
     ):
         raise BadSpec(
             "The cursor in `after` is not the `next` of a page in this order: "
-            "leave it out to begin with the first page."
+            "leave `after` out to begin with the first page."
         )
     return place[len(kind) :]
 
 
 def place_after(after: str | None, *kind: str) -> tuple[str, str] | None:
-    """The sort key and the id of the last record on the previous page; None for the first page."""
+    """Returns the sort key and the id of the last record on the previous page; None for the first page."""
     if after is None:
         return None
     key, last = unpacked(after, *kind, more=2)

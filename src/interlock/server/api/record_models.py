@@ -18,7 +18,7 @@ Text = Annotated[str, Field(max_length=300), AfterValidator(_printable)]
 
 
 class RequestModel(BaseModel):
-    """Unknown fields are refused: a misspelt one would otherwise be ignored silently."""
+    """Unknown fields are refused: a misspelt field would otherwise be ignored silently."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,10 +29,10 @@ class Trouble(BaseModel):
 
 
 class RecordModel(BaseModel):
-    """`orchestration` is the one that works on the record while `working` is true, and the last one otherwise."""
+    """`orchestration` is the id of the last orchestration of the record; it is still working if `working` is true."""
 
     id: str
-    revision: int = Field(description="Grows with each change. It is the `ETag`, for If-Match.")
+    revision: int = Field(description="Grows with each change. It is the `ETag` of answers: send it as If-Match.")
     error: Trouble | None = Field(description="The error of the last orchestration; null if it succeeded.")
     orchestration: str
     working: bool

@@ -39,18 +39,18 @@ class Event(BaseModel):
     detail: str
     actor: str = Field(description="`key:ID` for a request with that key, `interlock` for the control plane itself.")
     orchestration: str | None = Field(
-        description="The orchestration whose step this was, or the one that was requested."
+        description="The orchestration whose step this was, or the orchestration that was requested."
     )
 
 
 class Events(BaseModel):
     items: list[Event]
-    next: str | None = Field(description="The `after` of the next request; null on the last page.")
+    next: str | None = Field(description="Send it as `after` to read the next page; null on the last page.")
 
 
 class Resource(Generic[R, M]):
-    """`requests` returns a replica's requests for this kind of record; `model` shows a record; `normalized` turns a
-    name or an id into the spelling in which it is stored."""
+    """`requests` returns a replica's requests for this kind of record; `model` is the form of a record in answers;
+    `normalized` returns the stored spelling of a name or an id."""
 
     def __init__(
         self, requests: Callable[[Control], Requests[R]], model: type[M], normalized: Callable[[str], str] = str.lower
@@ -60,7 +60,7 @@ class Resource(Generic[R, M]):
         self._normalized = normalized
 
     async def found(self, control: Control, connection: Any, id: str) -> R:  # noqa: A002
-        """Raises `RecordUnknown`."""
+        """Raises `RecordUnknown` if no record has this id or name."""
         records = self._requests(control).records
         if not id.isprintable():  # the database would refuse it as a parameter
             return records.one([], id)
@@ -82,7 +82,7 @@ class Resource(Generic[R, M]):
         verb: Callable[..., Awaitable[R]],
         *args: Any,
     ) -> M:
-        """Call `verb` with the record, unless it has changed since the revision that the request names."""
+        """Call `verb` with the record, unless the record has changed since the revision that the request names."""
         table = self._requests(control).records
         record = await change.carry_out(
             control, table, lambda connection: self.found(control, connection, id), verb, *args
@@ -90,8 +90,8 @@ class Resource(Generic[R, M]):
         return self._model.of(record)
 
     async def page(self, control: Control, query: ListQuery, *order: str, **more: Any) -> tuple[list[M], str | None]:
-        """The items and the `next` of a page. `order` distinguishes its cursors from those of other lists; `more` goes
-        to the table."""
+        """Returns the items and the `next` of a page. `order` distinguishes this list's cursors from the cursors of
+        other lists; `more` is passed to the table."""
         table = self._requests(control).records
         place = query.place(*order)
 

@@ -32,7 +32,7 @@ async def restore(
             "a backup is restored into a new instance or into a running one."
         )
     if body.driver is not None and body.driver not in control.context.drivers:
-        raise BadSpec(f"There is no driver {body.driver!r} here: use one of {', '.join(control.context.drivers)}.")
+        raise BadSpec(f"This server has no driver {body.driver!r}: use one of {', '.join(control.context.drivers)}.")
     repeated = repeatable_id(request, body.name or body.into or "")
 
     async def work(connection: Any) -> records.InstanceRecord:
