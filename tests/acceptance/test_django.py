@@ -133,7 +133,7 @@ def test_only_commands_that_migrate_take_the_gate(project: Project, database_url
     assert busy[1].startswith("CommandError: The gate ")
     assert check == (1, "")
     assert (plan[0], "shop.0002_more" in plan[1]) == (0, True)
-    assert skipped == (0, "Another replica is migrating: this one did nothing.\n")
+    assert skipped == (0, "Another replica is migrating: this replica did nothing.\n")
 
 
 @pytest.mark.exhaustive

@@ -1,1 +1,1 @@
-"""Interlock for tools that people already have, to migrate or to watch with: thin adapters, nothing to decide."""
+"""Thin adapters that connect Interlock to other tools: web frameworks, migration tools, schedulers, metrics, tests."""

@@ -11,12 +11,12 @@
 
 The gate depends on Alembic's command:
 
-* ``upgrade head``, ``upgrade heads``: goes on without the lock if the database is current. Otherwise one replica
-  migrates; the others wait and then find that nothing is left to do, and do not call your function.
-* ``upgrade REVISION``, ``upgrade +1``, ``downgrade``, ``stamp``: takes the gate, and always runs. An operator uses
-  these commands, and their result is defined only while no other process migrates.
+* ``upgrade head``, ``upgrade heads``: the replica goes on without the lock if the database is current. Otherwise one
+  replica migrates; the others wait, find that nothing is left to do, and do not call your function.
+* ``upgrade REVISION``, ``upgrade +1``, ``downgrade``, ``stamp``: the command takes the gate, and always runs. An
+  operator uses these commands, and their result is defined only while no other process migrates.
 * ``current``, ``history``, ``check``, ``revision --autogenerate`` and every other command without a destination, and
-  every command with ``--sql``: runs as if there were no gate.
+  every command with ``--sql``: the command runs as if there were no gate.
 
 The command line overrides the arguments in env.py: ``alembic -x gate_policy=fail -x gate_timeout=60
 -x gate_newer=start upgrade head``. On the command line an error of Interlock is one line and an exit status of its own
@@ -57,12 +57,12 @@ def gated(
     newer: "Newer" = "refuse",
     **options: Unpack["GateOptions"],
 ) -> None:
-    """Call `run`, env.py's function that connects and migrates, inside the gate; do not call it if nothing is to do.
+    """Call `run` inside the gate, unless nothing is to do. `run` is env.py's function that connects and migrates.
 
     The database is `url`, else INTERLOCK_DATABASE_URL, else Alembic's ``sqlalchemy.url``. It has to be the database
-    that is migrated, and a direct connection, not one through a pooler. The gate has the name of the version table, or
-    `app` if it is given. If the version table has another name or schema than Alembic's default, pass both here as well
-    as to Alembic. `newer` is the behaviour for a revision that this release does not know; see
+    that is migrated, and the connection has to be direct, not through a pooler. The gate has the name of the version
+    table, or `app` if it is given. If the version table has another name or schema than Alembic's default, pass both to
+    this function as well as to Alembic. `newer` is the behaviour for a revision that this release does not know; see
     `interlock.integrations.gated_migration.Newer`.
     The other options are those of a gate.
     """
@@ -88,7 +88,7 @@ def gated(
 
 
 def _has_destination() -> bool:
-    """True if the command changes the database. Exactly these commands have a destination."""
+    """Returns True if the command changes the database: such a command has a destination, and no other command has."""
     if context.is_offline_mode():
         return False
     try:
@@ -101,7 +101,7 @@ def _has_destination() -> bool:
 
 
 def _goes_to_head() -> bool:
-    """True if the command's destination is the head: then nothing is to do in a database that is at the head."""
+    """Returns True if the command's destination is the head. Then a database at the head needs no migration."""
     try:
         destination = context.get_revision_argument()
         heads = context.get_head_revisions()
@@ -116,7 +116,7 @@ def _tuple(revisions: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def _flags(options: "GateOptions") -> dict[str, Any]:
-    """Alembic's -x arguments. Those for the gate are also put into `options`."""
+    """Returns Alembic's -x arguments, and puts the arguments for the gate into `options`."""
     flags = context.get_x_argument(as_dictionary=True)
     if "gate_policy" in flags:
         options["policy"] = cast(Any, flags["gate_policy"])  # the gate refuses an unknown policy
@@ -138,7 +138,7 @@ def _check(url: str, table: str, schema: str | None, newer: "Newer") -> "Callabl
 
 
 def judge(applied: Collection[str], script: ScriptDirectory, newer: "Newer") -> "Verdict":
-    """The verdict on a database at the revisions `applied`, for a release with these scripts."""
+    """Returns the verdict on a database at the revisions `applied`, for a release with the migrations of `script`."""
     from interlock.gate import Verdict
     from interlock.integrations.gated_migration import newer_verdict
 
@@ -153,7 +153,7 @@ def judge(applied: Collection[str], script: ScriptDirectory, newer: "Newer") -> 
 
 
 async def _revisions(url: str, table: str, schema: str | None) -> list[str]:
-    """The revisions in the version table, read on a session that is closed before the gate waits."""
+    """Reads the revisions in the version table, in a session that is closed before the gate waits."""
     from interlock.stores.postgres import connect, quote_identifier
 
     name = ".".join(quote_identifier(part) for part in (schema, table) if part)
@@ -165,7 +165,7 @@ async def _revisions(url: str, table: str, schema: str | None) -> list[str]:
 
 @contextmanager
 def _watch(before_statement: Callable[[Any], None]) -> Iterator[None]:
-    """Listens on all engines, because only env.py knows its own, and only in this thread, because no other migrates."""
+    """Listens on all engines, because only env.py knows its engine. Ignores other threads, which do not migrate."""
     thread = threading.get_ident()
 
     def before(connection: Connection, *_: object) -> None:
@@ -190,7 +190,7 @@ def _configured_url() -> str:
 
 
 def _configured_role() -> str | None:
-    """The role of the migration's own sessions, if Alembic's configuration names it."""
+    """Returns the role of the migration's own sessions, if Alembic's configuration names the role."""
     url = _parsed(context.config.get_main_option("sqlalchemy.url"))
     return url.username if url else None
 
@@ -216,7 +216,7 @@ def _parsed(url: str | None) -> URL | None:
 
 
 def _plain(url: str) -> str:
-    """SQLAlchemy's URL in libpq's form, without the name of a driver."""
+    """Returns SQLAlchemy's URL in libpq's form, without the name of a driver."""
     from interlock.integrations.libpq_url import plain_url
 
     try:
@@ -241,8 +241,8 @@ _POSTGRES = ("postgresql", "postgres")
 
 @contextmanager
 def _failing_in_one_line() -> Iterator[None]:
-    """On the command line an error of Interlock becomes one line and an exit status. Programs get the exception, and so
-    does the command line with --raiseerr."""
+    """On the command line an error of Interlock becomes one line and an exit status. Programs get the exception, and
+    with --raiseerr the command line gets it too."""
     arguments = context.config.cmd_opts
     try:
         yield

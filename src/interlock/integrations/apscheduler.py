@@ -38,10 +38,10 @@ _TICK = timedelta(microseconds=1)
 
 
 class Led(BaseScheduler):  # type: ignore[misc] # APScheduler has no types
-    """A base class to put before a scheduler class of APScheduler 3. `name` is the lease's, the same in all replicas.
+    """A base class to put before a scheduler class of APScheduler 3. The lease `name` has to be equal in all replicas.
 
-    Before the leader fires the jobs that are due, it records that moment. The next leader continues from there:
-    APScheduler decides by `misfire_grace_time` and `coalesce` about jobs that were due later.
+    Before the leader fires the jobs that are due, it records the current moment. The next leader continues from that
+    moment: APScheduler decides by `misfire_grace_time` and `coalesce` about jobs that were due later.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ class Led(BaseScheduler):  # type: ignore[misc] # APScheduler has no types
     def remove_job(self, job_id: str, jobstore: str | None = None) -> None:
         """A scheduler that is shut down while it fires still fires all due jobs, because they are recorded as fired.
 
-        APScheduler then removes jobs that were fired for the last time, and does not find them. That error is ignored;
-        `_catch_up` removes such jobs.
+        APScheduler then removes jobs that were fired for the last time, and does not find them. The resulting error is
+        ignored; `_catch_up` removes such jobs.
         """
         try:
             super().remove_job(job_id, jobstore)
@@ -116,7 +116,7 @@ class Led(BaseScheduler):  # type: ignore[misc] # APScheduler has no types
                 raise
 
     def _catch_up(self) -> None:
-        """Move jobs that the previous leader has fired to their next time, and remove those that have none."""
+        """Move jobs that the previous leader has fired to their next time, and remove the jobs without a next time."""
         fired = self._leadership.read()
         if fired is None:
             return

@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
 log = events(__name__)
 
 HEADER = "interlock_token"
-"""The header of a task's message with the token of the term in which it was sent."""
+"""The header in a task's message with the token of the term in which the message was sent."""
 
 _RETRY = 1.0
 
@@ -61,7 +61,7 @@ class LedScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
             return _RETRY
 
     def reserve(self, entry: Any) -> Any:
-        """Celery calls it just before it sends the entry's task."""
+        """Record that the entry is sent now. Celery calls this method just before it sends the entry's task."""
         if self._leadership is not None and self._led is not None:
             self._leadership.write(self._led, self._last_sent() | {entry.name: entry.default_now().timestamp()})
         return super().reserve(entry)
@@ -110,5 +110,5 @@ class LedScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
         self._led = term
 
     def _last_sent(self) -> dict[str, float]:
-        """The time at which each entry was last sent; for one that was never sent, the time of its first appearance."""
+        """Returns when each entry was last sent; for an entry that was never sent, the time of its first appearance."""
         return {name: entry.last_run_at.timestamp() for name, entry in self.schedule.items()}

@@ -28,7 +28,7 @@ Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
 def with_interlock(locks: AsyncInterlock, lifespan: Lifespan | None = None) -> Lifespan:
-    """A lifespan that opens `locks` before `lifespan` begins, and closes it after `lifespan` has ended."""
+    """Returns a lifespan that opens `locks` before `lifespan` begins, and closes `locks` after `lifespan` has ended."""
     if not isinstance(locks, AsyncInterlock):
         raise ConfigurationError("An ASGI application runs on an event loop: pass an AsyncInterlock.")
 
@@ -46,11 +46,11 @@ def with_interlock(locks: AsyncInterlock, lifespan: Lifespan | None = None) -> L
 
 
 def interlock(connection: HTTPConnection) -> AsyncInterlock:
-    """A dependency that is the root object of `with_interlock`."""
+    """A dependency that returns the root object of `with_interlock`."""
     locks = getattr(connection.app.state, "interlock", None)
     if not isinstance(locks, AsyncInterlock):
         raise ConfigurationError(
-            "This application has no Interlock: create it with FastAPI(lifespan=with_interlock(locks))."
+            "This application has no Interlock: create the application with FastAPI(lifespan=with_interlock(locks))."
         )
     return locks
 
@@ -58,7 +58,7 @@ def interlock(connection: HTTPConnection) -> AsyncInterlock:
 def holding(
     name: str, *, ttl: Duration = 30.0, timeout: Duration | None = 0.0, slots: int | None = None
 ) -> Callable[[HTTPConnection], AsyncIterator[AsyncGrant]]:
-    """A dependency that holds the lease while the request is served. `name` may contain path parameters, in braces.
+    """Returns a dependency that holds the lease while the request is served. `name` may have path parameters in braces.
 
     A request that does not get the lease within `timeout` is answered with 409. If the lease is lost, the endpoint is
     cancelled.
@@ -71,7 +71,7 @@ def holding(
             grant = await lease.acquire(timeout)
         except LeaseNotAcquired:
             raise HTTPException(
-                409, "Another request holds the lease for this: try again later.", {"Retry-After": "1"}
+                409, "Another request holds the lease that this request needs: try again later.", {"Retry-After": "1"}
             ) from None
         async with grant:
             yield grant

@@ -1,4 +1,4 @@
-"""The run of a migration tool inside the gate, for all adapters. If the gate is lost, its connections are severed."""
+"""The run of a migration tool inside the gate, for all adapters. The loss of the gate severs the tool's connections."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -19,14 +19,14 @@ in two phases (expand in one release, contract in a later one) know that the pre
 """
 
 Watch = Callable[[Callable[[Any], None]], AbstractContextManager[object]]
-"""A context manager in which its argument is called with the driver's connection before each statement of this
-thread."""
+"""A function that takes a callback and returns a context manager. Inside the context the callback is called with the
+driver's connection before each statement of this thread."""
 
 
 def migrate(gate: Gate, run: Callable[[], object], watch: Watch) -> Reason:
-    """Call `run` inside the gate if a migration is needed. Returns the reason why it was or was not.
+    """Call `run` inside the gate if a migration is needed. Returns the reason why `run` was called or not.
 
-    `run` has to open its connections itself: a successor could not recognise older ones as this migration's.
+    `run` has to open its connections itself: a successor could not recognise older connections as this migration's.
     """
     with gate as passage:
         if passage.needed:
@@ -41,7 +41,7 @@ def migrate(gate: Gate, run: Callable[[], object], watch: Watch) -> Reason:
 
 
 def settings_and_timing() -> tuple[Settings, Timing]:
-    """The settings of the environment. Every adapter has to use them, or replicas would disagree about the timing."""
+    """Returns the settings of the environment. Every adapter has to use them, so that replicas agree on the timing."""
     settings = Settings.load()
     return settings, Timing.of(settings)
 

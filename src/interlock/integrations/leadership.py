@@ -1,9 +1,9 @@
-"""Leadership for schedulers that run in every replica and act in one: the election, and a record of what was done.
+"""Leadership for schedulers that run in every replica and act in one: the election, and a record of the actions.
 
-A scheduler runs in its own thread, and asks there whether it leads. Its record is written only while its term is
-current; the same statement decides this. So a scheduler that writes down an action before it takes it learns in time
-that another replica leads, even if its process was suspended meanwhile. If a leader dies between the record and the
-action, no replica takes that action.
+A scheduler runs in its own thread, and asks in that thread whether it leads. The statement that writes its record also
+checks that its term is current. So a scheduler that records an action before it takes the action learns in time that
+another replica leads, even if its process was suspended meanwhile. If a leader dies between the record and the action,
+no replica takes that action.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class LedTerm(Term):
 
 
 class Leadership:
-    """A candidate between `start` and `stop`. `on_elected` is called on another thread, and has to be quick.
+    """A candidate between `start` and `stop`. Another thread calls `on_elected`, which has to be quick.
 
     If `on_elected` raises, the error is logged and the term is released; a little later the candidate tries again.
     """
@@ -57,17 +57,17 @@ class Leadership:
 
     @property
     def term(self) -> LedTerm | None:
-        """The current term; None if this replica does not lead. The database is not asked: this machine's clock knows
-        how long a term can be trusted."""
+        """The current term; None if this replica does not lead. This asks no database: this machine's clock shows how
+        long a term can be trusted."""
         term = self._term
         return None if term is None or term.lost else term
 
     def wait(self, timeout: float) -> bool:
-        """Wait until this replica leads, for at most `timeout` seconds."""
+        """Wait until this replica leads, for at most `timeout` seconds. Returns True if it leads."""
         return self._is_leader.wait(timeout)
 
     def start(self) -> None:
-        """Raises an InterlockError if the database cannot be used."""
+        """Begin the candidacy. Raises an InterlockError if the database cannot be used."""
         self._locks.open()
         thread = self._locks.loop_thread()
         try:
@@ -89,7 +89,7 @@ class Leadership:
                 raise
 
     def read(self) -> Any:
-        """The last recorded value, of whichever leader; None if there is none."""
+        """Returns the value that any leader recorded last; None if no leader has recorded one."""
 
         async def read() -> Any:
             record = await self._locks.engine().records.read(self._key)
@@ -102,8 +102,8 @@ class Leadership:
         term.remember(self._key, value)
 
     async def _begin(self, thread: LoopThread) -> None:
-        """Runs on the loop, where no interrupt separates the start of the task from its assignment: `stop` finds every
-        candidacy that has begun."""
+        """Runs on the loop, where no interrupt comes between the start of the task and its assignment. So `stop` finds
+        every candidacy that has begun."""
         self._candidacy = thread, asyncio.create_task(self._campaign(thread))
 
     async def _end(self) -> None:
@@ -128,7 +128,7 @@ class Leadership:
             await asyncio.sleep(_RETRY_AFTER)
 
     async def _hold_term(self, term: LedTerm) -> None:
-        """Runs until the term ends, which cancels it."""
+        """Runs until the end of the term cancels it."""
         self._term = term
         self._is_leader.set()
         try:

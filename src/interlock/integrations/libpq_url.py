@@ -12,9 +12,9 @@ _UNDERSTOOD = (
 
 
 def plain_url(parameters: Mapping[str, object]) -> str:
-    """A ``postgresql://`` URL with libpq's connection parameters, percent-encoded.
+    """Returns a ``postgresql://`` URL with libpq's connection parameters, percent-encoded.
 
-    Without a host it leads to the local socket. It contains the password, so it must never be shown.
+    Without a host the URL leads to the local socket. The URL contains the password, so it must never be shown.
     """
     given = {name: str(value) for name, value in parameters.items() if value not in (None, "")}
     query = {name: value for name, value in given.items() if name in _UNDERSTOOD}
@@ -30,8 +30,10 @@ def _user(given: Mapping[str, str]) -> str:
 
 
 def _take_host(query: dict[str, str]) -> str:
-    """Move a single host out of the query to the place where messages show it. Sockets and lists of hosts cannot be
-    written there, and stay parameters."""
+    """Take a single host and its port out of the query. Returns them as the URL's host, which messages show.
+
+    A socket or a list of hosts stays in the query, because it cannot be the URL's host.
+    """
     host = query.get("host", "")
     if not host or "/" in host or "," in host or not query.get("port", "0").isdecimal():
         return ""

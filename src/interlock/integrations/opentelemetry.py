@@ -7,8 +7,9 @@
     instrument(locks)      # or instrument(locks, meter)
 
 OpenTelemetry has no observable histogram. So `instrument` creates three counters for each of Interlock's histograms:
-``….bucket`` with the attribute ``le``, ``….count`` and ``….sum``, as Prometheus stores them and `histogram_quantile`
-needs them. For OpenTelemetry's own histograms, `histograms` is an event hook, which costs some microseconds per event::
+``….bucket`` with the attribute ``le``, ``….count`` and ``….sum``. Prometheus stores histograms in this form, which
+`histogram_quantile` needs. For OpenTelemetry's own histograms, `histograms` returns an event hook, which costs some
+microseconds per event::
 
     locks = AsyncInterlock(on_event=histograms())
 """
@@ -32,8 +33,8 @@ Read = Callable[[CallbackOptions], Iterable[Observation]]
 
 
 def instrument(locks: Measured, meter: Meter | None = None) -> None:
-    """Create the instruments on `meter`, by default on a meter named ``interlock``. Call it once. `locks` need not be
-    open."""
+    """Create the instruments on `meter`, by default on a meter named ``interlock``. Call this function once.
+    `locks` need not be open."""
     meter = meter or _own_meter()
     for measure in MEASURES:
         name = f"interlock.{measure.name}"
@@ -47,7 +48,7 @@ def instrument(locks: Measured, meter: Meter | None = None) -> None:
 
 
 def histograms(meter: Meter | None = None) -> Callable[[Event], None]:
-    """A hook for `on_event` that records waits, attempts, holds and renewals in OpenTelemetry's own histograms."""
+    """Returns a hook for `on_event`. It records waits, attempts, holds and renewals in OpenTelemetry's histograms."""
     meter = meter or _own_meter()
     record = {
         measure.field: meter.create_histogram(

@@ -7,8 +7,8 @@
 
     REGISTRY.register(collector(locks))
 
-Register one collector per registry: the metrics are those of the process, and have no label that could distinguish two
-collectors. Lease names are no label either, because every name ever used would remain a time series.
+Register one collector per registry: the metrics belong to the process, and no label could distinguish two collectors.
+Lease names are no label either, because every name ever used would remain a time series.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ except ModuleNotFoundError as error:
 
 
 def collector(locks: Measured) -> Collector:
-    """A collector for a registry of `prometheus_client`. `locks` need not be open."""
+    """Returns a collector for a registry of `prometheus_client`. `locks` need not be open."""
     return _Collector(locks)
 
 
@@ -53,5 +53,5 @@ def _family(measure: Measure, snapshot: Snapshot) -> Metric:
 
 
 def series_name(measure: Measure) -> str:
-    """The name by Prometheus' conventions. The client library appends ``_total`` to the name of a counter."""
+    """Returns the name by Prometheus' conventions. The client library appends ``_total`` to the name of a counter."""
     return f"interlock_{measure.name.replace('.', '_')}{'_seconds' if measure.unit == 's' else ''}"

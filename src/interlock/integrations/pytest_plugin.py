@@ -1,4 +1,4 @@
-"""A fixture for tests of code that uses leases: a real store, where a test can cause losses and expiries.
+"""A fixture for tests of code that uses leases: a real store, in which a test can let leases get lost or expire.
 
 ::
 
@@ -8,7 +8,7 @@
 
 See docs/how-to/testing.md.
 
-pytest loads this module at every start, so it imports the rest of Interlock only when the fixture is used.
+pytest loads this module at every start, so the module imports the rest of Interlock only when a test uses the fixture.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def interlock_server(pytestconfig: pytest.Config) -> "Iterator[str | None]":
 def interlock(
     interlock_server: str | None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> "Iterator[Bench]":
-    """The test's own store. ``Interlock()`` without a URL uses it while the test runs; see `Bench`."""
+    """The test's own store. ``Interlock()`` without a URL uses this store while the test runs; see `Bench`."""
     from interlock.integrations.testing import bench
 
     with bench(interlock_server, tmp_path_factory, monkeypatch) as made:

@@ -7,9 +7,9 @@
     with locks.lease("shipping") as grant, guarded(session, grant):
         with session.begin(): ...    # commits only while the lease is held; so does every later transaction in here
 
-The target is a `Session`, an `AsyncSession`, an `Engine` or an `AsyncEngine`; the grant may be synchronous or not. The
-guard of an engine applies to all its users. To guard only your own use of a shared engine, pass
-``engine.execution_options()``, which is another engine on the same pool.
+The target is a `Session`, an `AsyncSession`, an `Engine` or an `AsyncEngine`; the grant may be synchronous or
+asynchronous. The guard of an engine applies to all users of the engine. To guard only your own use of a shared engine,
+pass ``engine.execution_options()``, which is another engine on the same pool.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,8 +28,8 @@ from interlock.errors import ConfigurationError
 
 @contextmanager
 def guarded(target: Session | AsyncSession | Engine | AsyncEngine, grant: Grant | AsyncGrant) -> Iterator[None]:
-    """Guard every transaction that begins inside the block. A transaction that is already open is refused, because its
-    earlier statements were not guarded."""
+    """Guard every transaction that begins inside the block. Refuses a session with an open transaction, whose earlier
+    statements were not guarded."""
     carry: Callable[[Any], None] = grant.guard if isinstance(grant, Grant) else partial(grant.guards.guard_sync, grant)
     plain = _plain(target)
     moment: str
@@ -55,7 +55,7 @@ def _of_session(carry: Callable[[Connection], None]) -> Callable[[Session, Sessi
 
 
 def _plain(target: Any) -> Session | Engine:
-    """The object whose events can be listened to: an asynchronous target has a synchronous one inside."""
+    """Returns the object with the events: an asynchronous target contains a synchronous one."""
     if isinstance(target, AsyncSession):
         return target.sync_session
     if isinstance(target, AsyncEngine):
@@ -73,5 +73,5 @@ def _require_none_open(session: Session) -> None:
     if session.in_transaction():
         raise ConfigurationError(
             "The session has an open transaction, which would not be guarded: commit it before guarded(), "
-            "or call grant.guard(session) in it."
+            "or call grant.guard(session) in this transaction."
         )

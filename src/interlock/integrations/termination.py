@@ -6,7 +6,7 @@ statement and no COMMIT reaches the server.
 
 - psycopg, psycopg2: a cancel request is sent, then the socket is shut down.
 - asyncpg: the waiting task is cancelled; asyncpg then cancels the statement itself.
-- other drivers: no further statement is started; the successor deals with the one that still runs.
+- other drivers: no further statement is started; the successor has to end the statement that still runs.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Connections:
         self._severers: dict[int, Callable[[], object]] = {}
 
     def before_statement(self, connection: Any) -> None:
-        """Has to be called in the migration's thread, with the driver's connection, before each statement."""
+        """Call this in the migration's thread, with the driver's connection, before each statement."""
         # Recorded first and checked second: if the gate is lost in between, `sever` finds the connection.
         if id(connection) not in self._severers:
             self._severers[id(connection)] = _severer(connection)
@@ -53,7 +53,8 @@ class Connections:
 
 
 def _severer(connection: Any) -> Callable[[], object]:
-    """A function that severs the connection. It keeps a reference to the connection, so that its `id` stays unique."""
+    """Returns a function that severs the connection. The function keeps a reference to the connection, so that the
+    connection's `id` stays unique."""
     if hasattr(connection, "fileno"):
         return partial(_cancel_and_cut, connection)
     try:
@@ -64,8 +65,8 @@ def _severer(connection: Any) -> Callable[[], object]:
 
 
 def _cancel_and_cut(connection: Any) -> None:
-    """Cancel the statement before the socket is shut down: a driver that notices the shutdown forgets the key that a
-    cancel request needs."""
+    """Cancel the statement, then shut the socket down. In the opposite order a driver could notice the shutdown and
+    forget the key that a cancel request needs."""
     canceller = threading.Thread(target=_cancel, args=(connection,), name="interlock-cancel", daemon=True)
     canceller.start()
     canceller.join(_CANCEL_WITHIN)  # on a broken network a cancel request waits without limit

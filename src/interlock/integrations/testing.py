@@ -1,8 +1,8 @@
-"""A real store for one test, where the test can let time pass, take a lease away, or let another holder have it.
+"""A real store for one test. The test can let time pass, take a lease away, or let another holder have a lease.
 
-Nothing is simulated: a lease is taken away by another holder in the same store, and its previous holder learns of that
-from the store at its next renewal, which is only triggered earlier. The clocks that move are those of the store and of
-this process.
+Nothing is simulated: another holder takes the lease away in the same store, and the previous holder learns of the loss
+from the store at its next renewal, which the test only triggers earlier. A test that lets time pass moves the clocks of
+the store and of this process.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ _QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"
 
 
 class Bench:
-    """The test's store. The environment contains `url`, and `schema` for PostgreSQL, so that ``Interlock()`` finds
-    it."""
+    """The test's store. The environment contains `url`, and for PostgreSQL `schema`, so that ``Interlock()`` finds the
+    store."""
 
     def __init__(self, url: str, schema: str | None, thread: LoopThread, shift: Callable[[float], None]) -> None:
         self.url = url
@@ -54,7 +54,7 @@ class Bench:
 
     @property
     def locks(self) -> Interlock:
-        """A root object on the store, which is closed after the test."""
+        """A root object on the store. The fixture closes it after the test."""
         return self._root(None)
 
     @contextmanager
@@ -64,7 +64,7 @@ class Bench:
             yield grant
 
     def lose(self, grant: Grant, *, told: bool = True) -> None:
-        """Another holder takes the lease away. With ``told=False`` its previous holder is not notified, and only a
+        """Another holder takes the lease away. With ``told=False`` the holder of `grant` is not notified, and only a
         guard can stop its writes."""
         self._steal(grant)
         if told:
@@ -75,7 +75,8 @@ class Bench:
                 raise ConfigurationError(f"{grant!r} was not notified of its loss within {_TIMEOUT:g} s: see the log.")
 
     async def alose(self, grant: AsyncGrant, *, told: bool = True) -> None:
-        """Like `lose`. In the body of the grant itself this call is cancelled, like any body whose lease is lost."""
+        """Like `lose`, for async code. Called inside the `async with` block of this lease, it is cancelled, because the
+        loss cancels the block."""
         await asyncio.to_thread(self._steal, grant)
         if told:
             grant.engine.renew_soon(grant)
@@ -83,7 +84,7 @@ class Bench:
                 await grant.wait_lost()
 
     def move_time(self, by: Duration) -> None:
-        """Let this much time pass at once, in the store and in this process, without any renewal meanwhile."""
+        """Let `by` pass at once, in the store and in this process, without any renewal meanwhile."""
         if not seconds(by) > 0:
             raise ConfigurationError(f"move_time() takes a number of seconds above 0, not {by!r}.")
         self._shift(seconds(by))
@@ -131,7 +132,7 @@ def _hurry(grant: Grant) -> None:
 
 @contextmanager
 def bench(server: str | None, paths: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    """A bench on its own schema of that server, or on its own file. The patches stay until `patch` is undone."""
+    """Yields a bench on a new schema of `server`, or on a new SQLite file. The patches stay until `patch` is undone."""
     thread = LoopThread("interlock pytest")
     try:
         if server is None:
@@ -176,7 +177,8 @@ async def _execute(url: str, script: str) -> None:
 
 
 def _local_clock(patch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Moves the clock by which this process trusts its leases; leases in a SQLite file expire by the same clock."""
+    """Returns a function that moves this process's clock. By this clock the process trusts its leases, and leases in a
+    SQLite file expire."""
     ahead = 0.0
 
     class Ahead:
@@ -193,8 +195,8 @@ def _local_clock(patch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def _both_clocks(url: str, schema: str, thread: LoopThread, patch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Moves the database's clock and then this process's: in this order no holder trusts a lease that has expired in
-    the database."""
+    """Returns a function that moves the database's clock and then this process's clock. In this order no holder trusts,
+    after the move, a lease that has expired in the database."""
     local, ahead = _local_clock(patch), 0.0
 
     def shift(by: float) -> None:
@@ -216,7 +218,8 @@ def _both_clocks(url: str, schema: str, thread: LoopThread, patch: pytest.Monkey
 
 @contextmanager
 def embedded_server() -> Iterator[str]:
-    """A PostgreSQL for the whole run, in a directory that its system user can enter if root runs the tests."""
+    """Yields the URL of a PostgreSQL for the whole run. If root runs the tests, PostgreSQL's system user can
+    enter its directory."""
     directory = Path(tempfile.mkdtemp(prefix="interlock-pytest-"))
     directory.chmod(0o755)
     cluster = Cluster(directory / "pg", port="free", settings=_QUICK)

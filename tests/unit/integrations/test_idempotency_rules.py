@@ -63,7 +63,7 @@ def test_server_errors_and_try_later_are_not_final() -> None:
 @pytest.mark.parametrize(
     ("rules", "complaint"),
     [
-        ({"methods": "POST"}, "give several"),
+        ({"methods": "POST"}, "give a tuple of methods"),
         ({"wait": None}, "wait has to be a number of seconds"),
         ({"wait": math.inf}, "wait has to be a number of seconds"),
         ({"wait": -1}, "A timeout of -1 s"),

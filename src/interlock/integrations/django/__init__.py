@@ -8,7 +8,7 @@
         with guarded(grant):                      # transaction.atomic(), which commits only while the lease is held
             Invoice.objects.create(…)
 
-Without settings that is the default database; see docs/how-to/integrations.md. The migration gate is a
+Without settings the leases are on the default database; see docs/how-to/integrations.md. The migration gate is a
 management command:
 
 ::
@@ -17,19 +17,19 @@ management command:
 
     python manage.py gated_migrate                # instead of: python manage.py migrate
 
-It takes the options of ``migrate``, and ``--gate-timeout``, ``--gate-policy``, ``--gate-newer``:
+The command takes the options of ``migrate``, and ``--gate-timeout``, ``--gate-policy``, ``--gate-newer``:
 
-* ``gated_migrate``, ``gated_migrate APP``: goes on without the lock if there is nothing to migrate. Otherwise one
-  replica migrates; the others wait and then find that nothing is left to do.
-* ``gated_migrate APP MIGRATION``, ``--prune``, ``--run-syncdb``: takes the gate, and always runs.
-* ``--plan``, ``--check``: runs as if there were no gate.
+* ``gated_migrate``, ``gated_migrate APP``: the replica goes on without the lock if there is nothing to migrate.
+  Otherwise one replica migrates; the others wait, and then find that nothing is left to do.
+* ``gated_migrate APP MIGRATION``, ``--prune``, ``--run-syncdb``: the command takes the gate, and always runs.
+* ``--plan``, ``--check``: the command runs as if there were no gate.
 
 ``migrate`` sends ``post_migrate`` even if there is nothing to migrate; ``gated_migrate`` sends the signal only from the
 replica that migrated. If that replica died before it sent the signal, or if your handlers have to run at every start,
 run ``gated_migrate --run-syncdb``, which always takes the gate and always sends the signal.
 
 The gate uses the database of the settings and needs a direct connection. If the settings lead to a pooler, set
-INTERLOCK_DATABASE_URL to the address of the database itself (it applies to the alias ``default``).
+INTERLOCK_DATABASE_URL to the address of the database itself (the variable applies to the alias ``default``).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -30,8 +30,10 @@ class Configuration:
 
 
 def configured() -> Configuration:
-    """The current configuration. Raises ConfigurationError. It is read each time, because a test run has its own
-    databases."""
+    """Returns the current configuration. Each call reads the settings again, because a test run has its own databases.
+
+    Raises ConfigurationError.
+    """
     given = own_settings()
     alias = _alias(given)
     options = given.get("OPTIONS", {})

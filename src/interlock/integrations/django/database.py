@@ -12,7 +12,7 @@ from interlock.integrations.libpq_url import plain_url
 
 
 def gate_url(connection: Any, settings: Settings) -> str:
-    """The URL of the connection's database. For the alias `default`, INTERLOCK_DATABASE_URL takes precedence."""
+    """Returns the URL of the connection's database. INTERLOCK_DATABASE_URL takes precedence for the alias `default`."""
     if connection.vendor != "postgresql":
         raise ConfigurationError(
             f"The database {connection.alias!r} is {connection.display_name}, and the gate needs PostgreSQL: "
@@ -24,8 +24,7 @@ def gate_url(connection: Any, settings: Settings) -> str:
 
 
 def disconnect(connection: Any) -> None:
-    """Close the connection and its pool: a successor could not recognise sessions that began before the gate as this
-    migration's."""
+    """Close the connection and its pool: a successor could not know that older sessions belong to this migration."""
     connection.close()
     close_pool = getattr(connection, "close_pool", None)  # since Django 5.1
     if close_pool:
@@ -34,7 +33,7 @@ def disconnect(connection: Any) -> None:
 
 @contextmanager
 def watch(before_statement: Callable[[Any], None]) -> Iterator[None]:
-    """Watches all databases in this thread, because data migrations may use others than the migrated one."""
+    """Watches all databases in this thread, because data migrations may use databases other than the migrated one."""
 
     def wrapper(execute: Callable[..., Any], sql: Any, params: Any, many: Any, context: dict[str, Any]) -> Any:
         before_statement(context["connection"].connection)

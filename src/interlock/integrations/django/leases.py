@@ -45,7 +45,7 @@ def locks() -> Interlock:
 
 
 def async_locks() -> AsyncInterlock:
-    """The root object for asynchronous code."""
+    """The root object that Django's settings describe, for asynchronous code. This opens no connection."""
     return _async.get()
 
 
@@ -57,9 +57,9 @@ def lease(
     metadata: Mapping[str, Any] | None = None,
     slots: int | None = None,
 ) -> Lease:
-    """``with lease("name") as grant: …``
+    """Returns the lease `name`, to use as ``with lease("name") as grant: …``.
 
-    Call it inside functions and not at import, because a test run has its own databases.
+    Call this function inside functions and not at import, because a test run has its own databases.
     """
     return locks().lease(name, ttl=ttl, renew_every=renew_every, metadata=metadata, slots=slots)
 
@@ -72,15 +72,15 @@ def alease(
     metadata: Mapping[str, Any] | None = None,
     slots: int | None = None,
 ) -> AsyncLease:
-    """``async with alease("name") as grant: …``"""
+    """Like `lease`, for ``async with alease("name") as grant: …``."""
     return async_locks().lease(name, ttl=ttl, renew_every=renew_every, metadata=metadata, slots=slots)
 
 
 @contextmanager
 def guarded(grant: Grant, *, using: str | None = None) -> Iterator[None]:
-    """``transaction.atomic()`` that commits only while the grant is current; it has to be the outermost one.
+    """A ``transaction.atomic()`` that commits only while the grant is current. It has to be the outermost ``atomic()``.
 
-    The transaction is one of the database that keeps the lease. `using` is another alias for that database.
+    The transaction is on the database that keeps the lease. `using` is another alias for that database.
     """
     if not isinstance(grant, Grant):
         raise ConfigurationError(

@@ -14,8 +14,8 @@ Key = tuple[str, str]
 
 
 def judge(connection: Any, app_label: str | None, newer: Newer) -> Verdict:
-    """The verdict for all apps, or for one. Missing migrations are applied to a newer schema too, unless `newer` is
-    `refuse`."""
+    """Returns the verdict for all apps, or for the app with `app_label`. Missing migrations are applied to a newer
+    schema too, unless `newer` is `refuse`."""
     executor = MigrationExecutor(connection)
     recorded = executor.recorder.applied_migrations().keys()
     verdict = Verdict.CURRENT
@@ -25,9 +25,10 @@ def judge(connection: Any, app_label: str | None, newer: Newer) -> Verdict:
 
 
 def unknown_and_newer(recorded: Iterable[Key], known: Collection[Key]) -> list[Key]:
-    """Recorded migrations of known apps that this release does not have and whose number is above all of its own.
+    """Returns the recorded migrations that a newer release has added to apps of this release.
 
-    The number distinguishes them from migrations that were squashed or deleted long ago, whose records Django keeps.
+    This release does not have such a migration, and its number is above all numbers of the app in this release. The
+    number distinguishes it from migrations that were squashed or deleted long ago, whose records Django keeps.
     """
     newest: dict[str, int] = {}
     for app, name in known:

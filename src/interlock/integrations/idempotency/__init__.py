@@ -1,10 +1,10 @@
 """The ``Idempotency-Key`` header for ASGI and Django: a request that is sent twice is carried out once.
 
-After the IETF's draft-ietf-httpapi-idempotency-key-header. See docs/how-to/idempotency.md for what is guaranteed.
+This follows the IETF's draft-ietf-httpapi-idempotency-key-header. docs/how-to/idempotency.md lists the guarantees.
 
 The first request under a key runs while it holds the key's lease; its answer is recorded before a byte of it is sent.
-Requests that arrive meanwhile wait for that answer. The mechanism is `Once` alone.
+Requests that arrive meanwhile wait for that answer. The middleware uses no other mechanism than `Once`.
 
-After a crash before the record there is no recorded answer, so the retry runs the application again, at the latest
-when the lease has expired. After a crash behind the record, the retry gets the recorded answer.
+If the process crashes before the answer is recorded, a retry runs the application again, at the latest when the lease
+has expired. If the process crashes later, a retry gets the recorded answer.
 """

@@ -10,7 +10,7 @@ from interlock.coordination.primitives.once import LARGEST_RESULT
 Headers = Sequence[tuple[str, str]]
 
 LARGEST = 128 * 1024
-"""Bytes of the largest body that is kept. Its record is longer by a third, and also has the headers."""
+"""Bytes of the largest body that is kept. The record of such a body is longer by a third, and also has the headers."""
 
 _NOT_RECORDED = frozenset(
     {
@@ -23,7 +23,7 @@ _NOT_RECORDED = frozenset(
 
 
 class Answer(NamedTuple):
-    """`body` is None if it was too large to be kept, or was streamed."""
+    """`body` is None if the body was too large to be kept, or was streamed."""
 
     status: int
     headers: Headers
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 def packed(answer: Answer) -> dict[str, Any]:
-    """The answer as JSON data. An answer that is too large for a record is packed without headers and body."""
+    """Returns the answer as JSON data. An answer that is too large for a record is packed without headers and body."""
     headers = [[name, value] for name, value in answer.headers if name.lower() not in _NOT_RECORDED]
     body = None if answer.body is None else base64.b64encode(answer.body).decode()
     whole = {"status": answer.status, "headers": headers, "body": body}

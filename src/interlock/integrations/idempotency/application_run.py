@@ -1,4 +1,4 @@
-"""The run of an ASGI application for one request, with its answer held back until it is recorded."""
+"""The run of an ASGI application for one request, whose answer is held back until the answer is recorded."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -41,8 +41,8 @@ class ClientConnection:
 class ApplicationRun:
     """The application runs in a task of its own, so that its work after the answer delays no other request.
 
-    The answer is collected. Once it is larger than `most`, its parts are passed on, except the last one, which the
-    application can send only after `finish`.
+    The answer is collected. Once the answer is larger than `most`, its parts are passed on, except the last part, which
+    the application can send only after `finish`.
     """
 
     def __init__(self, app: App, scope: Scope, body: bytes, client: ClientConnection, most: int) -> None:
@@ -61,7 +61,7 @@ class ApplicationRun:
         self._task: asyncio.Task[None] | None = None
 
     async def run(self, grant: AsyncGrant) -> Answer:
-        """Returns the answer when it is complete. Raises what the application raises before that."""
+        """Returns the answer when it is complete. Raises the error that the application raises before that."""
         scope = {
             **self._scope,
             "interlock.grant": grant,
@@ -102,7 +102,7 @@ class ApplicationRun:
                 self._task.exception()  # retrieved, so that asyncio does not log it
 
     async def send_instead(self, answer: Answer) -> None:
-        """Send `answer` instead of the application's; nothing if a part of that has been sent already."""
+        """Send `answer` instead of the application's answer, unless a part of the latter has been sent already."""
         if not self._has_started:
             await send_answer(self._client.send, answer)
 
@@ -153,5 +153,5 @@ async def send_answer(send: Send, answer: Answer) -> None:
 
 
 def _without_response_extensions(extensions: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The extensions without those by which an application can answer other than by a body."""
+    """Returns the extensions without those that let an application answer by anything other than a body."""
     return {name: value for name, value in (extensions or {}).items() if not name.startswith("http.response.")}

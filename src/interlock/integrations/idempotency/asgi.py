@@ -5,9 +5,9 @@
     app = IdempotencyMiddleware(app, locks, scope="authorization")
     app.add_middleware(IdempotencyMiddleware, locks=locks, scope=lambda scope: scope["user"].identity)    # Starlette
 
-A request under a key is carried out to its end even if its client disconnects, because that client will repeat it. Its
-answer is held back until it is recorded. Of an answer that is too large for that, only the last part is held back,
-until the record says that the answer was not kept.
+A request under a key is carried out to its end even if its client disconnects, because the client will repeat the
+request. The answer is held back until it is recorded. If an answer is too large to be recorded, only its last part is
+held back, until the record says that the answer was not kept.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ Identity = str | Callable[[Scope], object] | None
 
 class IdempotencyMiddleware:
     """`scope` identifies the client that a key belongs to: the name of a header, or a function of the ASGI scope. With
-    None all clients share all keys, and a client that guesses a key gets its answer.
+    None all clients share all keys, and a client that guesses a key gets the answer that was recorded under the key.
 
     The application finds the grant in ``scope["interlock.grant"]``.
     """
@@ -123,7 +123,7 @@ class IdempotencyMiddleware:
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """The body, or a little more than its first `most` bytes. None if the client has disconnected."""
+    """Returns the body, or a little more than its first `most` bytes; None if the client has disconnected."""
     parts, size = [], 0
     while size <= most:
         message = await receive()

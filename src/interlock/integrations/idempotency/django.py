@@ -9,7 +9,7 @@
 path, or None. The other entries are the fields of `Rules` in capitals. The view finds its grant in
 ``request.interlock_grant``.
 
-A streaming answer is passed on and not kept: a repeated request gets an error that says so.
+A streaming answer is passed on and not kept: a repeated request gets an error with this explanation.
 """
 
 import asyncio
@@ -99,7 +99,8 @@ class IdempotencyMiddleware:
         return view.response_for(await asyncio.shield(task), idempotent)
 
     def _keyed(self, request: Any) -> KeyedRequest | Answer | None:
-        """The request with its key; or an answer to send at once; or None if it has no key and needs none."""
+        """Returns the request with its key, or an answer to send at once. Returns None if the request has no key and
+        needs none."""
         if not self._rules.counts_for(request.method):
             return None
         try:
@@ -141,7 +142,7 @@ def _response(answer: Answer) -> Any:
 
 
 def configured_rules() -> tuple[Rules, Identity]:
-    """The rules and the identity function of ``INTERLOCK["IDEMPOTENCY"]``. Raises ConfigurationError."""
+    """Returns the rules and the identity function of ``INTERLOCK["IDEMPOTENCY"]``. Raises ConfigurationError."""
     given = own_settings().get("IDEMPOTENCY")
     if not isinstance(given, Mapping) or "SCOPE" not in given:
         raise ConfigurationError(
@@ -173,5 +174,5 @@ def _identity(scope: Any) -> Identity:
     except ImportError as error:
         raise ConfigurationError(f"INTERLOCK['IDEMPOTENCY']['SCOPE'] cannot be imported: {error}.") from error
     if not callable(found):
-        raise ConfigurationError(f"INTERLOCK['IDEMPOTENCY']['SCOPE'] is {scope}, which is not a function.")
+        raise ConfigurationError(f"INTERLOCK['IDEMPOTENCY']['SCOPE'] is {scope}, which is not a function: name one.")
     return found  # type: ignore[no-any-return]

@@ -47,7 +47,7 @@ def key_reused() -> Answer:
 def under_way() -> Answer:
     return problem(
         409,
-        "A request under this Idempotency-Key is still being carried out: send it again a little later.",
+        "A request under this Idempotency-Key is still being carried out: send this request again a little later.",
         _RETRY_AFTER,
         code="idempotency_key_in_use",
     )
@@ -65,7 +65,7 @@ def not_kept(status: int) -> Answer:
 def too_large(most: int) -> Answer:
     return problem(
         413,
-        f"A request under an Idempotency-Key may have {most} bytes at most.",
+        f"A request under an Idempotency-Key may have {most} bytes at most: send a smaller one.",
         code="idempotency_request_too_large",
     )
 
@@ -73,8 +73,8 @@ def too_large(most: int) -> Answer:
 def unavailable() -> Answer:
     return problem(
         503,
-        "It is impossible now to find out whether this request was carried out before, so it was not carried out now, "
-        "or not completely: send the same request again, under the same key.",
+        "The server cannot find out now whether this request was carried out before. So it did not carry out the "
+        "request, or not completely: send the same request again, under the same key.",
         _RETRY_AFTER,
         code="idempotency_unavailable",
     )

@@ -1,4 +1,4 @@
-"""The rules for requests under a key, and their application, whatever the framework."""
+"""The rules for requests under a key, and the run of such a request, for all frameworks."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ class MalformedKey(ValueError):
 
 
 def read_key(values: Sequence[str]) -> str | None:
-    """The key, given the values of all Idempotency-Key headers; None if there is none. Quotes are not part of it."""
+    """Returns the key from the values of all Idempotency-Key headers, without quotes; None without such a header."""
     if not values:
         return None
     if len(values) > 1:
@@ -56,12 +56,12 @@ def read_key(values: Sequence[str]) -> str | None:
 
 
 def is_final(status: int) -> bool:
-    """True if a repeated request would get the same answer. Server errors and "try later" are not final."""
+    """Returns True if a repeated request would get the same answer. Server errors and "try later" are not final."""
     return status < 500 and status not in _LATER
 
 
 class RuleOptions(TypedDict, total=False):
-    """See `Rules`."""
+    """The arguments of `Rules`."""
 
     methods: Collection[str]
     required: bool
@@ -75,12 +75,12 @@ class RuleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Rules:
-    """A key counts for requests of `methods`; if it is `required`, such a request without a key is refused.
+    """A key counts for requests with one of `methods`. If `required` is true, such a request without a key is refused.
 
-    `wait` is the time that a duplicate waits for the first request; 0 means not at all. Answers are kept for at least
-    `keep_for`, or without limit if it is None. `keep` decides by the status of an answer whether it is kept. `ttl` is
-    that of the lease: after the process that carries out a request is killed, a retry waits so long. The largest
-    request and answer are in bytes.
+    `wait` is the time that a duplicate waits for the first request; with 0 a duplicate does not wait. Answers are kept
+    for at least `keep_for`, or without limit if `keep_for` is None. `keep` decides by the status of an answer whether
+    the answer is kept. `ttl` is the ttl of the lease: if the process that carries out a request is killed, a retry
+    waits so long. `largest_request` and `largest_answer` are numbers of bytes.
     """
 
     methods: Collection[str] = ("POST", "PATCH")
@@ -94,7 +94,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         if isinstance(self.methods, str) or not all(isinstance(method, str) for method in self.methods):
-            raise ConfigurationError(f"methods={self.methods!r}: give several, such as ('POST', 'PATCH').")
+            raise ConfigurationError(f"methods={self.methods!r}: give a tuple of methods, such as ('POST', 'PATCH').")
         if self.wait is None or checked_timeout(self.wait) == math.inf:
             raise ConfigurationError("wait has to be a number of seconds, or 0 to not wait at all.")
         if self.keep_for is not None and not 0 < seconds(self.keep_for) < math.inf:
@@ -143,9 +143,9 @@ class KeyedRequest(NamedTuple):
 
 
 class IdempotentRun:
-    """One request under a key. `answer` is the application's own answer, if it ran and has one.
+    """One request under a key. `answer` is the application's own answer; None if the application has not answered.
 
-    A `run` that cannot be interrupted sets `answer` itself, because it may complete after the lease is lost.
+    A `run` that cannot be interrupted has to set `answer` itself, because it may complete after the lease is lost.
     """
 
     def __init__(self, rules: Rules, once: Once, run: Callable[[AsyncGrant], Awaitable[Answer]]) -> None:
@@ -156,9 +156,9 @@ class IdempotentRun:
         self._failure: Exception | None = None
 
     async def result(self, engine: Engine) -> Answer:
-        """The answer for the client. It is the application's own only if it *is* the object `self.answer`.
+        """Returns the answer for the client. Only the object `self.answer` itself is the application's own answer.
 
-        Raises what the application raises.
+        Raises the error that the application raises.
         """
         timeout = checked_timeout(self._rules.wait)
         try:

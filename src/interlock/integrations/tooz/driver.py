@@ -1,4 +1,4 @@
-"""The coordinator: tooz's calls on one `Interlock`.
+"""The coordinator, which carries out tooz's calls with one `Interlock`.
 
 An application reports by `heartbeat()` that it lives. A member without a heartbeat for `timeout` seconds leaves its
 groups and its leaderships, as with every time-based driver of tooz; the leases of a killed process end then too. Locks
@@ -41,8 +41,8 @@ _TIMEOUT = 30.0
 
 
 class InterlockDriver(CoordinationDriverCachedRunWatchers):
-    """The URL after ``interlock+`` is Interlock's own. `timeout` is the ttl of all leases; `readers` is the number of
-    holders that may share a lock."""
+    """The part of the URL after ``interlock+`` is the URL for `Interlock`. `timeout` is the ttl of all leases, and
+    `readers` is the number of holders that may share a lock."""
 
     CHARACTERISTICS: tuple[Characteristics, ...] = (
         Characteristics.DISTRIBUTED_ACROSS_THREADS,
@@ -128,7 +128,7 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
                 hooks.run(LeaderElected(group_id, self._member_id))
 
     def unwatch_elected_as_leader(self, group_id: bytes, callback: EventCallback[LeaderElected]) -> None:
-        """A member without a callback for its election does not lead either."""
+        """Removes the callback. A member without a callback for its election does not lead either."""
         super().unwatch_elected_as_leader(group_id, callback)
         if group_id not in self._hooks_elected_leader:
             self.stand_down_group_leader(group_id)
@@ -179,7 +179,8 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         self._leaders.drop_all()
 
     async def _watch(self) -> None:
-        """Runs until the coordinator stops: without a heartbeat in time the member leaves everything."""
+        """Runs until the coordinator stops. Without a heartbeat in time the member leaves its
+        groups and leaderships."""
         while True:
             remaining = self._heartbeat_at + self._timeout - boottime()
             if remaining <= 0 and self._groups.drop_all() | self._leaders.drop_all():
@@ -193,8 +194,8 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         return await self._groups.member(lease_names.as_bytes(group_id), lease_names.as_bytes(member_id))
 
     async def _take_away(self, lease: str) -> bool:
-        """Takes effect at once, while the holder may still work: tooz allows this to every member, Interlock only to
-        roles with the permission."""
+        """Break the lease at once, while its holder may still work. tooz allows this to every member, Interlock only
+        to roles with the permission."""
         by, reason = lease_names.quoted(self._member_id), "requested through tooz"
         async with self.locks.engine().database.operator() as operator:
             return await operator.break_lease(lease, immediate=True, terminate=False, reason=reason, by=by) is not None
@@ -222,7 +223,7 @@ class PostgresDriver(InterlockDriver):
 
 
 class SqliteDriver(InterlockDriver):
-    """``interlock+sqlite:////directory/file.db``: the processes of one machine."""
+    """``interlock+sqlite:////directory/file.db``, for the processes of one machine."""
 
 
 def _own_url(parsed_url: Any, options: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from interlock import errors
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raises tooz's error with the same message; Interlock's error is the `__cause__`."""
+    """Turns an error of Interlock into tooz's error with the same message; Interlock's error is the `__cause__`."""
     try:
         yield
     except (errors.DatabaseUnreachable, errors.AccessDenied, errors.ConnectionLost) as error:

@@ -1,15 +1,15 @@
 """tooz's groups: a record with the list of groups, and a lease for each member.
 
 A process that creates or deletes a group holds the lease of the list, and writes the record only while it holds it. A
-member that joins acquires its lease first and checks for the group after that. A process that deletes removes the group
-from the list first and checks for members after that. So if both happen at once, at least one sees the other: the
-member releases its lease again, or the deletion puts the group back.
+member that joins acquires its lease first and checks for the group after that. A process that deletes a group removes
+the group from the list first and checks for members after that. So if a join and a deletion happen at once, at least
+one of them sees the other: the member releases its lease again, or the deletion puts the group back.
 
 After a crash of a member its lease remains until its ttl is over. After a crash in a deletion during which a member
-joined, the group may be gone although it has a member, which that member notices when it reads the members.
+joined, the group may be gone although it has a member. That member notices this when it reads the members.
 
 A member's capabilities are the metadata of its lease. The metadata of a lease cannot change, so newer capabilities are
-those of a second lease with a number of its own, and the member is in the group all the time.
+the metadata of a second lease with a number of its own. The member stays in the group all the time.
 """
 
 import json
@@ -92,7 +92,8 @@ class Groups:
                 raise GroupNotEmpty(group)
 
     async def join(self, group: bytes, capabilities: Capabilities | None) -> None:
-        """A living member of the same id is an error. If it has died, this waits until its lease expires."""
+        """Raises MemberAlreadyExist if a living member has this id. If that member has died, the call waits until the
+        member's lease expires."""
         settings = self._settings(lease_names.member(group, self._member_id), capabilities)
         grant = await settings.try_acquire(self._engine, object(), AsyncGrant)
         if grant is None:
@@ -108,7 +109,7 @@ class Groups:
         self._joined[group] = Joined(grant)
 
     async def leave(self, group: bytes) -> bool:
-        """False if the group has a member of this id that belongs to another coordinator."""
+        """Leave the group. Returns False if the member of this id belongs to another coordinator."""
         joined = self._joined.get(group)
         left = joined is not None and await joined.grant.release()
         self._forget(group)
@@ -140,7 +141,7 @@ class Groups:
         return await self._require_member(group, member_id)
 
     def drop_all(self) -> bool:
-        """Leave all groups without waiting for the releases. False if there were none."""
+        """Leave all groups without waiting for the releases. Returns False if this member was in no group."""
         groups = list(self._joined)
         for group in groups:
             self._forget(group)
@@ -175,7 +176,7 @@ class Groups:
         return info
 
     async def _infos(self, group: bytes) -> dict[bytes, Info]:
-        """The members with their newest capabilities. Updates of an earlier member of the same id are ignored."""
+        """Returns the members with their newest capabilities. Ignores updates of an earlier member of the same id."""
         prefix = lease_names.members(group)
         held = [
             (lease_names.parsed(lease.name.removeprefix(prefix)), lease)

@@ -18,7 +18,7 @@ class Leaders:
         self._terms: dict[bytes, AsyncGrant] = {}
 
     async def elected(self, group: bytes) -> bool:
-        """Try to become the leader. True if a term of this member has just begun."""
+        """Try to become the leader. Returns True if a term of this member has just begun."""
         term = self._terms.get(group)
         if term is not None and not term.lost:
             return False
@@ -29,7 +29,7 @@ class Leaders:
         return True
 
     async def stand_down(self, group: bytes) -> bool:
-        """Release the leadership. False if this member did not lead."""
+        """Release the leadership. Returns False if this member did not lead."""
         term = self._terms.pop(group, None)
         return term is not None and await term.release()
 
@@ -38,7 +38,7 @@ class Leaders:
         return lease_names.unquoted(json.loads(holders[0].metadata or "{}")["member"]) if holders else None
 
     def drop_all(self) -> bool:
-        """Give up all leaderships without waiting for the releases. False if there were none."""
+        """Give up all leaderships without waiting for the releases. Returns False if this member led no group."""
         terms = list(self._terms.values())
         self._terms.clear()
         for term in terms:

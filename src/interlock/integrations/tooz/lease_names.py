@@ -8,7 +8,7 @@ from interlock.coordination.lease.name import checked_name, part, parts
 _PREFIX = "tooz"
 
 GROUPS = part(_PREFIX, "groups")
-"""The lease under which the list of groups is changed. It is also the key of the record with the list."""
+"""The lease whose holder may change the list of groups. This name is also the key of the record with the list."""
 
 
 def as_bytes(given: bytes | str) -> bytes:
@@ -16,7 +16,7 @@ def as_bytes(given: bytes | str) -> bytes:
 
 
 def quoted(given: bytes | str) -> str:
-    """Any id as printable characters without a slash."""
+    """Returns any id as printable characters without a slash."""
     return quote_from_bytes(as_bytes(given), safe="")
 
 
@@ -25,7 +25,7 @@ def unquoted(word: str) -> bytes:
 
 
 def lock(name: bytes) -> str:
-    """An ordinary lease, which programs without tooz can acquire too."""
+    """Returns the name of an ordinary lease, which programs without tooz can acquire too."""
     return f"{_PREFIX}/lock/{quoted(name)}"
 
 
@@ -34,17 +34,17 @@ def leader(group: bytes) -> str:
 
 
 def members(group: bytes) -> str:
-    """The prefix of the lease names of a group's members."""
+    """Returns the prefix of the lease names of a group's members."""
     return parts(_PREFIX, "member") + quoted(group) + "/"
 
 
 def member(group: bytes, member_id: bytes) -> str:
-    """The lease that makes a member part of the group. Its metadata has the member's capabilities."""
+    """Returns the name of the lease that makes a member part of the group. Its metadata has the capabilities."""
     return checked_name(members(group) + quoted(member_id))
 
 
 def update(group: bytes, member_id: bytes, token: int, number: int) -> str:
-    """The lease with newer capabilities of the member whose membership has this token."""
+    """Returns the name of the lease with newer capabilities of the member whose membership has this token."""
     return checked_name(f"{member(group, member_id)}/{token}/{number}")
 
 
@@ -57,6 +57,6 @@ class MemberLease(NamedTuple):
 
 
 def parsed(name: str) -> MemberLease:
-    """The parts of a lease name without the prefix `members`."""
+    """Returns the parts of a lease name without the prefix `members`."""
     word, *rest = name.split("/")
     return MemberLease(unquoted(word), int(rest[0]) if rest else 0, int(rest[1]) if rest else 0)

@@ -27,10 +27,10 @@ class _HeldLock:
 
 
 class LeaseLock(locking.Lock):
-    """A lock that several threads may use: each releases what it has acquired itself.
+    """A lock that several threads may use: each thread releases the lock that it has acquired itself.
 
-    With `readers`, so many holders may share the lock. An exclusive holder waits for all of them, and acquires several
-    leases.
+    With `readers`, so many holders may share the lock. An exclusive holder waits for all of these holders, and acquires
+    several leases.
     """
 
     def __init__(self, driver: "InterlockDriver", name: bytes, ttl: float, readers: int | None) -> None:
@@ -56,7 +56,7 @@ class LeaseLock(locking.Lock):
         return any(not held.grant.lost for held in list(self._held_locks.values()))
 
     def is_still_owner(self) -> bool:
-        """The database is not asked: this machine's clock knows how long the lease can be trusted."""
+        """Asks no database: this machine's clock shows how long the lease can be trusted."""
         return self.grant is not None and not self.grant.lost
 
     def acquire(self, blocking: bool | float = True, shared: bool = False, timeout: float | None = None) -> bool:
@@ -77,7 +77,7 @@ class LeaseLock(locking.Lock):
         return True
 
     def release(self) -> bool:
-        """Release this thread's lock. A thread that has none releases another thread's, like `threading.Lock`."""
+        """Release this thread's lock. A thread without a lock releases another thread's lock, like `threading.Lock`."""
         own = self._held_locks.get(threading.current_thread())
         if own is not None and own.times > 1:
             own.times -= 1

@@ -33,7 +33,7 @@ class Command(migrate.Command):  # type: ignore[misc]
             "--gate-timeout",
             type=float,
             metavar="SECONDS",
-            help="Wait no longer than this. Default: wait as long as another replica migrates.",
+            help="The longest time to wait for another replica. Default: wait as long as it migrates.",
         )
         gate.add_argument(
             "--gate-newer",
@@ -80,7 +80,7 @@ class Command(migrate.Command):  # type: ignore[misc]
         if reason == "newer":
             self.stderr.write(self.style.WARNING("Starting with a schema that a newer release has migrated."))
         elif reason == "busy":
-            self.stderr.write(self.style.WARNING("Another replica is migrating: this one did nothing."))
+            self.stderr.write(self.style.WARNING("Another replica is migrating: this replica did nothing."))
         elif reason == "current" and verbosity >= 1:
             self.stdout.write("No migrations to apply.")
 
