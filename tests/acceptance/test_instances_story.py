@@ -148,7 +148,7 @@ def test_many_from_a_file(machine: Machine, tmp_path: Path) -> None:
     done = machine.run("create", "--file", str(wanted), "--wait")
     assert (done.returncode, done.stdout.count("\n")) == (1, 1), done.stderr
     assert done.stdout.startswith("one is running at")
-    assert "2 of 3 did not succeed" in done.stderr
+    assert "2 of 3 instances failed" in done.stderr
     assert machine.run("delete", "one", "unknown", "--yes", "--wait").returncode == 1
     assert machine.json("list", "one") == []
 

@@ -171,7 +171,7 @@ def test_an_unknown_version_is_a_usage_error(since: str) -> None:
 
 @pytest.mark.parametrize(
     ("url", "instead"),
-    [("sqlite:///leases.db", "made by first use"), ("dynamodb://locks?region=eu-west-1", "`interlock store create`")],
+    [("sqlite:///leases.db", "makes its tables"), ("dynamodb://locks?region=eu-west-1", "`interlock store create`")],
 )
 def test_stores_without_a_schema_name_the_alternative(url: str, instead: str) -> None:
     done = interlock("schema", "apply", url=url)

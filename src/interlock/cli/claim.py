@@ -22,7 +22,7 @@ def claim() -> None:
 @claim.command("list")
 @click.argument("scope", required=False)
 @click.option("--owner", metavar="ID", help="Only names of this owner.")
-@click.option("--past", is_flag=True, help="Also released names.")
+@click.option("--past", is_flag=True, help="Show released names, too.")
 @json_option
 @database_options
 def list_(scope: str | None, owner: str | None, past: bool, as_json: bool, **flags: Any) -> None:
@@ -37,7 +37,7 @@ def list_(scope: str | None, owner: str | None, past: bool, as_json: bool, **fla
 @json_option
 @database_options
 def show(scope: str, name: str, as_json: bool, **flags: Any) -> None:
-    """Show the owner of NAME in SCOPE, and its earlier owners. Exits with 1 if it was never claimed."""
+    """Show the owner of NAME in SCOPE, and the earlier owners. Exits with 1 if NAME was never claimed."""
     found = _read(flags, scope, name, None, past=True)
     if not found:
         raise NothingToDo(f"The name {name!r} was never claimed in the scope {scope!r}.")

@@ -1,4 +1,4 @@
-"""The user's command, for the commands that run one: where it stands, and how its exit status is passed on."""
+"""The user's command after ``--``, in commands that run one: Interlock finds it, runs it and exits with its status."""
 
 import os
 import shlex
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class CommandAfterDashes(click.Command):
-    """The words after the first ``--`` are the user's command, the words before it are Interlock's.
+    """The words after the first ``--`` are the user's command, the words before ``--`` are Interlock's options.
 
-    So no option of that command is taken for one of Interlock's, and no misspelt option of Interlock's for the command.
+    So Interlock never reads an option of the user's command, and never takes its own misspelt option for the command.
     """
 
     def collect_usage_pieces(self, context: click.Context) -> list[str]:
@@ -43,12 +43,12 @@ class CommandAfterDashes(click.Command):
         if is_clear:  # where Interlock's arguments end
             names, command = [shlex.quote(word) for word in first], shlex.join(rest)
         call = " ".join([context.command_path, *names, "--", command])
-        missing = "it is missing" if "--" in args else "they are missing"
+        missing = "the command is missing" if "--" in args else "the dashes are missing"
         return click.UsageError(f"The command stands after two dashes, and {missing}: {call}", context)
 
 
 def started_supervisor() -> "SupervisorProcess":
-    """A supervisor for the command, to be entered first: it starts while this process still loads and connects."""
+    """Start a supervisor for the command. Call this first: it starts while this process still loads and connects."""
     from interlock.supervision import SupervisorProcess
 
     return SupervisorProcess()

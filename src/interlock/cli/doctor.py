@@ -23,10 +23,10 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @database_options
 @json_option
 def doctor(as_json: bool, **flags: Any) -> None:
-    """Check a database before it is used. Changes nothing.
+    """Check a database before it is used. The check changes nothing.
 
-    Exits with 0 if there is no problem; else with the status of the first problem: 69 if the database cannot be reached
-    or takes no writes, 77 if the role lacks a right, 78 if a setting or the schema is wrong.
+    Exits with 0 if there is no problem; otherwise with the status of the first problem: 69 if the database cannot be
+    reached or takes no writes, 77 if the role lacks a right, 78 if a setting or the schema is wrong.
     """
     from interlock.doctor import examine, exit_status, worst
     from interlock.stores.postgres import redacted

@@ -21,9 +21,9 @@ def elect(name: str, ttl: float, metadata: tuple[str, ...], command: tuple[str, 
     For example: interlock elect scheduler -- ./scheduler
 
     When the term is over, COMMAND is stopped with all its descendants, and runs again in this process's next term.
-    --ttl is how long there is no leader if this machine dies.
+    If this machine dies, there is no leader for the time of --ttl.
 
-    Exits when COMMAND ends by itself, with its status, and hands the lead to the next waiter.
+    When COMMAND ends by itself, the next waiter becomes the leader, and this process exits with COMMAND's status.
     """
     from interlock.coordination.lease.command import lead_command
 

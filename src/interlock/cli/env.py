@@ -17,8 +17,9 @@ def env(**flags: Any) -> None:
     \b
         eval "$(interlock env)"
 
-    sets INTERLOCK_DATABASE_URL to the named database, else to that of the `interlock up` that runs on the data
-    directory. The URL works in psql and in every driver of PostgreSQL, and it holds the password.
+    sets INTERLOCK_DATABASE_URL to the database that an option or setting names, else to the database of the
+    `interlock up` that runs on the data directory. The URL works in psql and in every driver of PostgreSQL. It contains
+    the password.
     """
     from interlock.embedded import with_socket_parameter
 
@@ -28,7 +29,7 @@ def env(**flags: Any) -> None:
 
 
 def _exports(settings: Settings, url: str) -> list[str]:
-    """A schema or data directory that is not the default has to be named as well."""
+    """Returns the export lines. A schema or data directory that is not the default is exported as well."""
     values = {"database_url": url}
     if settings.schema != Settings.schema:
         values["schema"] = settings.schema

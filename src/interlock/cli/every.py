@@ -18,7 +18,7 @@ from interlock.cli.settings import database_options
     default="once",
     show_default=True,
     metavar="POLICY",
-    help="Missed ticks: skip them, run once for all of them, or how many to run.",
+    help="For missed ticks: skip, once (one run for all of them), or the number of them to run.",
 )
 @click.option("--timezone", metavar="ZONE", help="The time zone of a cron expression. [default: UTC]")
 @ttl_option()
@@ -30,8 +30,8 @@ def every(
 
     For example, on every machine: interlock every 5m sweep -- ./sweep.sh
 
-    At each tick, by the database's clock, one of them runs COMMAND; if that one dies, another runs it again. Ends at a
-    signal. A COMMAND that fails is logged, and runs again at the next tick.
+    At each tick of the database's clock, one machine runs COMMAND; if that machine dies, another one runs it again. A
+    failure of COMMAND is logged, and COMMAND runs again at the next tick. A signal ends this process.
     """
     from interlock.coordination.lease.command import run_command_every
 

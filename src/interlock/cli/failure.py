@@ -25,11 +25,11 @@ class NothingToDo(click.ClickException):
 
 
 class WorkFailed(NothingToDo):
-    """The work that the command waited for has ended in another state than was requested. Exits with 1."""
+    """The work that the command waited for did not end in the requested state. Exits with 1."""
 
 
 class InterlockGroup(click.Group):
-    """Prints an error of Interlock's as a line, and exits with its status. Any other exception is a bug."""
+    """Prints an Interlock error as one line, and exits with the error's status. Any other exception is a bug."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -46,6 +46,6 @@ class InterlockGroup(click.Group):
         except OSError as error:
             if error.errno not in _DISK_FULL:
                 raise
-            click.echo(f"interlock: The output cannot be written: {error.strerror}.", err=True)
+            click.echo(f"interlock: The output cannot be written: {error.strerror}. Make room on the disk.", err=True)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the rest of the buffer would fail once more at the exit
             sys.exit(EX_IOERR)

@@ -1,4 +1,4 @@
-"""``interlock gate``: any migration command under the gate, and the status of gates."""
+"""``interlock gate``: runs a migration command under the gate, and shows and repairs gates."""
 
 import functools
 import os
@@ -33,9 +33,9 @@ def gate() -> None:
 
 
 @gate.command("run", cls=CommandAfterDashes)
-@click.option("--key", metavar="APP", help="Tells apart applications that share a database and schema.")
-@click.option("--check", metavar="LINE", help="A shell command: is the schema current? Status 0 yes, 1 no, 3 too new.")
-@click.option("--version", metavar="N", help="The version that COMMAND migrates to, as in 42 or 1.4.2.")
+@click.option("--key", metavar="APP", help="The application, if several share a database and schema.")
+@click.option("--check", metavar="LINE", help="A shell command. It exits with 0: current, 1: migrate, 3: too new.")
+@click.option("--version", metavar="N", help="The version that COMMAND migrates to, for example 42 or 1.4.2.")
 @click.option("--compatible-since", metavar="N", help="The oldest version that can work with the schema afterwards.")
 @click.option(
     "--policy",
@@ -44,9 +44,7 @@ def gate() -> None:
     show_default=True,
     help="What to do while another replica migrates.",
 )
-@click.option(
-    "--timeout", type=DURATION, metavar=METAVAR, help="Wait at most this long. [default: while another migrates]"
-)
+@click.option("--timeout", type=DURATION, metavar=METAVAR, help="Wait at most this long. [default: no limit]")
 @click.option("--migration-role", metavar="ROLE", help="The role that only COMMAND logs in with.")
 @click.option("--target-schema", metavar="NAME", help="The schema that is migrated. [default: the search path's first]")
 @click.option("--session-pooler", is_flag=True, help="The URL is that of a pooler in session mode.")
@@ -71,8 +69,8 @@ def run_(
 
     Without --check or --version every replica runs COMMAND, one after the other.
 
-    Exits with COMMAND's own status; 0 if there was nothing to do; 75 if the gate was not passed; 74 if it was lost
-    while COMMAND ran, which was then stopped.
+    Exits with COMMAND's own status; 0 if there was nothing to do; 75 if the gate was not passed; 74 if the gate was
+    lost while COMMAND ran: COMMAND was then stopped.
     """
     from interlock.embedded import with_socket_parameter
     from interlock.gate import AsyncGate, Timing
@@ -105,7 +103,7 @@ def run_(
 @database_options
 @json_option
 def status(as_json: bool, **flags: Any) -> None:
-    """Show for each gate the migration that runs: by which replica, since when, at which step, and the waiters."""
+    """Show each gate: the replica that migrates, since when and at which step, and the waiters."""
     from interlock.cli.gate_presentation import gate_as_json, gate_as_text
     from interlock.gate.status import read_gates
 
@@ -119,14 +117,14 @@ def status(as_json: bool, **flags: Any) -> None:
 
 @gate.command()
 @database_options
-@click.option("--force", is_flag=True, required=True, help="Required: the holder's migration is stopped.")
+@click.option("--force", is_flag=True, required=True, help="Required, because it stops the holder's migration.")
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
 @click.option("--reason", help="Recorded in interlock.gate_intervention.")
 def unlock(force: bool, name: str | None, reason: str | None, **flags: Any) -> None:
     """Stop the migration that holds a gate, by force.
 
-    Ends the session that holds it; the next replica takes over as after a crash. Leaves a row in
-    interlock.gate_intervention.
+    Ends the database session that holds the gate; the next replica takes over as after a crash. The command leaves a
+    row in interlock.gate_intervention.
     """
     from interlock.gate import intervention
     from interlock.gate.status import find_gate
@@ -149,7 +147,7 @@ def report(text: str, **flags: Any) -> None:
     name, fence = os.environ.get("INTERLOCK_GATE"), os.environ.get("INTERLOCK_GATE_FENCE")
     if not name or not fence:
         raise ConfigurationError(
-            "Not inside a gate: `interlock gate report` is for commands under `interlock gate run`."
+            "This process does not run under a gate: call `interlock gate report` inside `interlock gate run`."
         )
 
     async def work(session: "Session", settings: "Settings") -> None:
@@ -163,7 +161,7 @@ def report(text: str, **flags: Any) -> None:
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
 @json_option
 def steps(name: str | None, as_json: bool, **flags: Any) -> None:
-    """Show the ledger of steps on targets outside the database."""
+    """Show the recorded steps of migrations on systems outside the database."""
     from interlock.cli.gate_presentation import steps_as_table
     from interlock.gate.progress import gate_queries
     from interlock.gate.status import find_gate
@@ -180,8 +178,8 @@ def steps(name: str | None, as_json: bool, **flags: Any) -> None:
 @gate.command()
 @database_options
 @click.argument("step")
-@click.option("--done", "answer", flag_value="done", help="It has happened.")
-@click.option("--again", "answer", flag_value="again", help="It may run again.")
+@click.option("--done", "answer", flag_value="done", help="The step has happened.")
+@click.option("--again", "answer", flag_value="again", help="The step may run again.")
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
 @click.option("--reason", help="Recorded in interlock.gate_intervention.")
 def settle(
@@ -189,10 +187,10 @@ def settle(
 ) -> None:
     """Record that a half-done STEP is done, or that it may run again.
 
-    Look at its target first. Leaves a row in interlock.gate_intervention.
+    First look at the system that the step changes. The command leaves a row in interlock.gate_intervention.
     """
     if answer is None:
-        raise click.UsageError("Say --done or --again.")
+        raise click.UsageError("The command needs an answer: use --done or --again.")
     from interlock.gate import intervention
     from interlock.gate.status import find_gate
 

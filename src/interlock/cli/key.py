@@ -1,4 +1,4 @@
-"""``interlock key``: keys to the API, for use from other machines. Works on the database, and needs no server."""
+"""``interlock key``: keys to the API, for use from other machines. Works on the database, without a running server."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ def key() -> None:
 @json_option
 @database_options
 def create(name: str, as_json: bool, **flags: Any) -> None:
-    """Make a key for NAME, and print it. It cannot be shown again."""
+    """Make a key for NAME, and print the key. It is never shown again."""
 
     async def work(session: "Session", settings: "Settings") -> "tuple[str, KeyRecord]":
         return await (await _keys(session, settings)).create(session, name)
@@ -51,7 +51,7 @@ def list_(as_json: bool, **flags: Any) -> None:
 @json_option
 @database_options
 def revoke(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
-    """Revoke the key ID, from the next request on. Exits with 1 if there is no such key."""
+    """Revoke the key ID. The server refuses the key from its next request on. Exits with 1 if there is no such key."""
 
     async def work(session: "Session", settings: "Settings") -> "KeyRecord | None":
         return await (await _keys(session, settings)).revoke(session, id)

@@ -1,4 +1,4 @@
-"""Groups that import a command when it is called: `interlock` is used in scripts, where its start-up time counts."""
+"""Groups that import a command only when it is called, because scripts need a short start-up time of `interlock`."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -10,7 +10,7 @@ from interlock.cli.failure import InterlockGroup
 
 
 class LazyGroup(InterlockGroup):
-    """`homes` says where each command is defined, as ``module:attribute``."""
+    """A group of commands. `homes` gives the place of each command's definition, as ``module:attribute``."""
 
     def __init__(self, *args: Any, homes: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

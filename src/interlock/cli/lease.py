@@ -1,4 +1,4 @@
-"""``interlock lease``: the holders and waiters of leases, and the breaking of a lease."""
+"""``interlock lease``: shows the holders and waiters of leases, and breaks a lease."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +23,15 @@ def lease() -> None:
 
 @lease.command("list")
 @click.argument("prefix", default="")
-@click.option("--all", "all_names", is_flag=True, help="Also Interlock's own names, such as sweep##every.")
+@click.option("--all", "all_names", is_flag=True, help="Show Interlock's own names, too, such as sweep##every.")
 @click.option("--held", is_flag=True, help="Only leases that are held.")
 @click.option("--waited", is_flag=True, help="Only leases with waiters.")
 @json_option
 @database_options
 def list_(prefix: str, all_names: bool, held: bool, waited: bool, as_json: bool, **flags: Any) -> None:
-    """Show the leases whose names begin with PREFIX, by name.
+    """Show the leases whose names begin with PREFIX, sorted by name.
 
-    Without PREFIX, names that Interlock made for itself are left out: they contain ##, or begin with interlock:.
+    Without PREFIX, the list leaves out names that Interlock made for itself: they contain ##, or begin with interlock:.
     """
     from interlock.cli.lease_presentation import lease_as_json, leases_as_table
     from interlock.coordination.lease.name import is_internal
@@ -83,9 +83,9 @@ def waits(as_json: bool, **flags: Any) -> None:
 
 @lease.command("break")
 @click.argument("name")
-@click.option("--now", "immediate", is_flag=True, help="Free it at once, though its holder may be at work.")
-@click.option("--terminate", is_flag=True, help="Also end the database sessions whose open transactions guard it.")
-@click.option("--reason", metavar="TEXT", help="Recorded, and told to the holder.")
+@click.option("--now", "immediate", is_flag=True, help="Free the lease at once, even if its holder still works.")
+@click.option("--terminate", is_flag=True, help="Also end the database sessions whose transactions guard it.")
+@click.option("--reason", metavar="TEXT", help="The reason, which is recorded and sent to the holder.")
 @yes_option
 @json_option
 @database_options
@@ -95,8 +95,8 @@ def break_(
     """Take the lease NAME from its holder.
 
     The holder is notified at its next renewal, with --reason, and has to stop then. The next waiter gets the lease when
-    the holder has released it, at the latest when the holder's ttl is over, or at once with --now. Leaves a row in
-    interlock.lease_intervention. Exits with 1 if the lease is not held.
+    the holder has released it, at the latest when the holder's ttl is over, or at once with --now. The command
+    leaves a row in interlock.lease_intervention. Exits with 1 if the lease is not held.
     """
     from interlock.cli.lease_presentation import broken_as_json, broken_as_text, lease_as_text
 
@@ -109,7 +109,7 @@ def break_(
         if found.lease.holding or (terminate and found.guards):
             if not yes:
                 click.echo(lease_as_text(found), err=True)
-                confirm("Take it from its holder?", f"break the lease {name!r}")
+                confirm("Take the lease from its holder?", f"break the lease {name!r}")
             broken = await operator.break_lease(
                 name, immediate=immediate, terminate=terminate, reason=reason, by=operator_name()
             )
@@ -122,7 +122,7 @@ def break_(
 
 
 async def _found(operator: "LeaseOperator", name: str) -> "LeaseDetails":
-    """The lease, or the only one that Interlock made under that name: of a recorded operation, for one."""
+    """Returns the lease, or else the only lease that Interlock made under that name, as for a recorded operation."""
     from interlock.coordination.lease.name import checked_name
 
     if found := await operator.lease(checked_name(name)):
@@ -136,6 +136,6 @@ async def _found(operator: "LeaseOperator", name: str) -> "LeaseDetails":
             f"`interlock lease list '{name}##'` shows them."
         )
     raise NothingToDo(
-        f"There is no lease {name!r} in this database: it was never used, or not for a week. "
+        f"There is no lease {name!r} in this database: it was never used, or last used over a week ago. "
         "`interlock gate status` shows gates."
     )

@@ -24,7 +24,7 @@ def ttl_option(default: float = 30.0) -> Callable[[F], F]:
         type=DURATION,
         default=default,
         metavar=METAVAR,
-        help=f"How long others wait if this machine dies, as in 30s or 5m. [default: {default:g}s]",
+        help=f"The time that others wait if this machine dies, for example 30s. [default: {default:g}s]",
     )
 
 
@@ -37,24 +37,27 @@ def waiting_options(command: F) -> F:
 
 
 def at_least_option(command: F) -> F:
-    """The command gets `at_least`, and makes its lease by `minimum_hold`."""
+    """The command gets `at_least`, and makes its lease with the settings from `minimum_hold`."""
     return click.option(
         "--at-least",
         type=DURATION,
         default=0.0,
         metavar=METAVAR,
-        help="Keep the lease for this time after it was acquired, even if COMMAND has ended.",
+        help="Keep the lease this long from its acquisition, even if COMMAND has ended.",
     )(command)
 
 
 def metadata_option(command: F) -> F:
     return click.option(
-        "--metadata", multiple=True, metavar="KEY=VALUE", help="Shown with the holder, by `interlock why`. Repeatable."
+        "--metadata",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A fact that `interlock why` shows with the holder. Repeatable.",
     )(command)
 
 
 def acquire_timeout(timeout: float | None, no_wait: bool) -> float | None:
-    """Seconds to wait for the lease; None: without limit."""
+    """Returns the seconds to wait for the lease; None means: no limit."""
     if no_wait and timeout is not None:
         raise click.UsageError("Use --timeout or --no-wait, not both.")
     from interlock.coordination.lease.times import checked_timeout
@@ -63,9 +66,9 @@ def acquire_timeout(timeout: float | None, no_wait: bool) -> float | None:
 
 
 def minimum_hold(url: str, ttl: float, at_least: float, metadata: Mapping[str, str] | None) -> dict[str, Any]:
-    """The settings of a lease that is held for `at_least` seconds, whatever happens to its holder.
+    """Returns the settings of a lease that stays held for `at_least` seconds, even if its holder dies.
 
-    The ttl covers that time. Renewals come as often as with the shorter ttl, so a broken lease is noticed as soon.
+    The ttl covers that time. The holder renews as often as with the shorter ttl, so it notices a broken lease as soon.
     """
     if at_least:
         _require_shared_expiry(url)
@@ -80,7 +83,8 @@ def minimum_hold(url: str, ttl: float, at_least: float, metadata: Mapping[str, s
 
 
 def _require_shared_expiry(url: str) -> None:
-    """On DynamoDB only a process that watches a lease for its whole ttl sees it expire, and a job of cron does not."""
+    """Refuse a DynamoDB URL without `max_clock_skew`: there, only a process that watches a lease for its whole ttl sees
+    the lease expire, and a job of cron does not watch that long."""
     if url.partition(":")[0].lower() == "dynamodb":
         from interlock.stores.dynamodb.address import parsed
 
@@ -92,7 +96,7 @@ def _require_shared_expiry(url: str) -> None:
 
 
 def _with_minimum(metadata: Mapping[str, str] | None, at_least: float) -> Mapping[str, str] | None:
-    """`interlock why` shows the metadata: the holder's process may have ended long ago."""
+    """Add `at_least` to the metadata, which `interlock why` shows: the holder's process may have ended long ago."""
     return {"at_least": f"{at_least:g}s", **(metadata or {})} if at_least else metadata
 
 
@@ -101,7 +105,7 @@ def parse_metadata(metadata: tuple[str, ...]) -> Mapping[str, str] | None:
 
 
 def open_root(flags: dict[str, Any]) -> "tuple[AsyncInterlock, str]":
-    """A root object on the command's database, and the database's URL. The caller closes the root object."""
+    """Returns a root object on the command's database, which the caller has to close, and the database's URL."""
     from interlock.coordination.root import AsyncInterlock
 
     settings = load_settings(**flags)
@@ -110,7 +114,7 @@ def open_root(flags: dict[str, Any]) -> "tuple[AsyncInterlock, str]":
 
 
 def refuse_nesting(locks: "AsyncInterlock", url: str, name: str) -> None:
-    """Raise an error if this command runs under that lease already: it would wait for itself."""
+    """Raise an error if this process already runs under that lease: it would wait for itself without end."""
     from interlock.coordination.lease.command import NAME
 
     if os.environ.get(NAME) == name:
@@ -122,5 +126,5 @@ def refuse_nesting(locks: "AsyncInterlock", url: str, name: str) -> None:
 def _pair(given: str) -> tuple[str, str]:
     key, equals, value = given.partition("=")
     if not key or not equals:
-        raise click.BadParameter(f"{given!r} is not KEY=VALUE.", param_hint="--metadata")
+        raise click.BadParameter(f"{given!r} has no key or no =: write KEY=VALUE.", param_hint="--metadata")
     return key, value

@@ -25,7 +25,7 @@ _USUAL_WIDTH = 100
 
 
 def lease_as_json(lease: LeaseStatus) -> dict[str, Any]:
-    """The `holder` of a free lease is None; `last_holder` is the one before."""
+    """Returns the lease's facts. The `holder` of a free lease is None; `last_holder` is the holder it had last."""
     return {
         "name": lease.name,
         "state": lease.state,
@@ -58,7 +58,7 @@ def broken_as_json(broken: Broken) -> dict[str, Any]:
 
 
 def leases_as_table(leases: Sequence[LeaseStatus], width: int | None) -> str:
-    """In at most `width` columns, or 100 where the output is no terminal, as far as the names allow that."""
+    """Returns a table of at most `width` columns (None means 100), unless the leases' names are longer."""
     rows = list(map(_row, leases))
     longest = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
     others = sum(longest) - longest[_HOLDER] + len(GAP) * (len(_COLUMNS) - 1)
@@ -94,7 +94,7 @@ def _holder(holding: Holding | None) -> dict[str, Any] | None:
 
 
 def _flat(of: Holding | Waiter) -> dict[str, Any]:
-    """Put the facts of the party beside the others."""
+    """Returns the facts of the holding or waiter and those of its party in one mapping."""
     return vars(of.party) | {name: value for name, value in vars(of).items() if name != "party"}
 
 
@@ -199,12 +199,12 @@ def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
 
 
 def _waited(waited: float | None) -> str:
-    """The end of a sentence about a waiter; empty if the time is not known."""
+    """Returns the end of a sentence: the time that the waiter has waited; empty if the time is not known."""
     return "" if waited is None else f", for {duration_text(waited)}"
 
 
 def _party_text(party: Party) -> str:
-    """The name that the process gave itself, and where it runs."""
+    """Returns the name that the process gave itself, with its pid and host."""
     pid = None if party.pid is None else f"process {party.pid}"
     host = party.host and f"on {escaped(party.host)}"
     place = " ".join(filter(None, (pid, host)))

@@ -1,4 +1,4 @@
-"""``interlock lock run``: any command under a lease."""
+"""``interlock lock run``: runs any command under a lease."""
 
 import os
 from typing import Any
@@ -22,7 +22,7 @@ from interlock.cli.settings import database_options
 
 @click.group()
 def lock() -> None:
-    """Commands under a lease: one of them at a time, on all machines."""
+    """Run commands under a lease: on all machines together, one at a time."""
 
 
 @lock.command("run", cls=CommandAfterDashes)
@@ -42,7 +42,7 @@ def run_(
     command: tuple[str, ...],
     **flags: Any,
 ) -> None:
-    """Run COMMAND while holding the lease NAME, so that it never runs twice at the same time.
+    """Run COMMAND while this process holds the lease NAME, so that COMMAND never runs twice at the same time.
 
     For example: interlock lock run nightly-report --no-wait -- ./report.sh
 
@@ -52,7 +52,7 @@ def run_(
     With --at-least the lease stays held for that time, even if COMMAND ends sooner, fails or is killed. For example, in
     every machine's crontab: interlock lock run nightly-report --no-wait --at-least 10m -- ./report.sh
 
-    Exits with COMMAND's own status; 75 if the lease was not acquired; 74 if it was lost.
+    Exits with COMMAND's own status; 75 if the lease was not acquired; 74 if the lease was lost.
     """
     limit = acquire_timeout(timeout, no_wait)
     with started_supervisor() as supervisor:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @json_option
 @database_options
 def members(group: str, as_json: bool, **flags: Any) -> None:
-    """Show the members of GROUP: the process of each, since when it is a member, and its metadata."""
+    """Show the members of GROUP: each member's process, metadata, and the time at which it joined."""
     locks, _ = open_root(flags)
     found = run(_read(locks, group))
-    print_result(found, "\n".join(map(_line, found)) or "That group has no members.", as_json=as_json)
+    print_result(found, "\n".join(map(_line, found)) or "The group has no members.", as_json=as_json)
 
 
 async def _read(locks: "AsyncInterlock", group: str) -> "list[Member]":

@@ -1,4 +1,4 @@
-"""``interlock once``: a command that has to succeed once, on any machine."""
+"""``interlock once``: runs a command until it has succeeded once, on any machine."""
 
 import os
 from typing import Any
@@ -16,15 +16,16 @@ from interlock.cli.settings import database_options
 @waiting_options
 @database_options
 def once(key: str, ttl: float, timeout: float | None, no_wait: bool, command: tuple[str, ...], **flags: Any) -> None:
-    """Run COMMAND, unless it has succeeded before under KEY, here or elsewhere.
+    """Run COMMAND, unless it has already succeeded under KEY, on this or another machine.
 
     For example: interlock once bootstrap-v2 -- ./bootstrap.sh
 
-    A second caller waits while COMMAND runs, and runs it if it failed or died. Its success (exit status 0) is recorded
-    without limit of time. If this process is killed after COMMAND has ended and before the record, it is run again.
+    A second caller waits while COMMAND runs, and runs COMMAND again if the first run failed or died. The success of
+    COMMAND (exit status 0) is recorded for ever. If this process is killed after COMMAND has ended and before its
+    success is recorded, COMMAND runs again.
 
-    Exits with 0 if COMMAND has succeeded, now or before; else with COMMAND's own status; 75 if another process still
-    runs it after --timeout; 74 if the lease was lost.
+    Exits with 0 if COMMAND has succeeded, now or before; otherwise with COMMAND's own status; 75 if another process
+    still runs COMMAND after --timeout; 74 if the lease was lost.
     """
     from interlock.coordination.lease.command import run_command_once
 

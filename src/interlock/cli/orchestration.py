@@ -1,4 +1,4 @@
-"""``interlock orchestration``: requested orchestrations, their progress and their cancellation. Needs no engine."""
+"""``interlock orchestration``: shows orchestrations and their progress, and cancels them, without an engine."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,8 @@ def orchestration() -> None:
 
 @orchestration.command("list")
 @click.argument("prefix", default="")
-@click.option("--unfinished", is_flag=True, help="Only those that have not ended.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The highest number of lines.")
+@click.option("--unfinished", is_flag=True, help="Only orchestrations that have not ended.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The largest number of lines.")
 @json_option
 @database_options
 def list_(prefix: str, unfinished: bool, limit: int, as_json: bool, **flags: Any) -> None:
@@ -74,13 +74,14 @@ def history(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
 
 @orchestration.command()
 @click.argument("id")
-@click.option("--reason", metavar="TEXT", default="", help="For the record.")
+@click.option("--reason", metavar="TEXT", default="", help="The reason, which is recorded.")
 @json_option
 @database_options
 def cancel(id: str, reason: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
-    """Request the cancellation of the orchestration ID. A running replica cancels it, with its cleanup, within seconds.
+    """Request the cancellation of the orchestration ID.
 
-    Exits with 1 if the orchestration has ended or does not exist.
+    A running replica cancels the orchestration and runs its cleanup, within seconds. Exits with 1 if the orchestration
+    has ended or does not exist.
     """
     from interlock.cli.settings import operator_name
     from interlock.durable.database import Statements

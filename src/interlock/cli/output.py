@@ -1,4 +1,4 @@
-"""The results of commands: as JSON for programs, and as text that is safe on a terminal."""
+"""Prints the results of commands: as JSON for programs, and as text that is safe on a terminal."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ def titled_lines(title: str, facts: Mapping[str, object]) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Rounded, in the largest unit of which there are two: ``4.0 s``, ``12 min``, ``3 h``."""
+    """Returns the rounded duration, in the largest unit that fits into it twice: ``4.0 s``, ``12 min``, ``3 h``."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from interlock.stores.postgres import Session
 
 _WITHOUT_SCHEMA = {
-    "sqlite": "the tables in a SQLite file are made by first use",
+    "sqlite": "the first use of a SQLite file makes its tables",
     "dynamodb": "`interlock store create` makes the table in DynamoDB",
 }
 
@@ -46,7 +46,7 @@ def print_(schema: str | None, since: int | None, role: str | None) -> None:
     "--post", is_flag=True, help="Also remove parts that only older releases use. Use it when none of them runs."
 )
 def apply(post: bool, **flags: Any) -> None:
-    """Create the schema, or bring it up to this release. It runs behind the gate, so several may run at once."""
+    """Create the schema, or migrate it to this release. Several of these commands may run at once: they use a gate."""
     from interlock.gate import Timing
     from interlock.gate.schema_gate import SchemaGate
 
@@ -68,11 +68,11 @@ def apply(post: bool, **flags: Any) -> None:
     "uses",
     type=click.Choice(USES),
     multiple=True,
-    help="Only for this use. Repeatable. [default: for all of them]",
+    help="Grant the rights for this use. Repeatable. [default: all uses]",
 )
 @database_options
 def grant(role: str, uses: "tuple[Use, ...]", **flags: Any) -> None:
-    """Grant ROLE the fewest rights that it needs to use Interlock, or a part of it."""
+    """Grant ROLE only the rights that it needs to use Interlock, or one part of Interlock."""
     from interlock.schema import grant as grant_to
 
     async def work(session: "Session", settings: "Settings") -> str:
@@ -86,7 +86,7 @@ def grant(role: str, uses: "tuple[Use, ...]", **flags: Any) -> None:
 @database_options
 @json_option
 def status(as_json: bool, **flags: Any) -> None:
-    """Show whether this release can work with the schema; exits with 1 if it cannot."""
+    """Show whether this release can work with the schema. Exits with 1 if this release cannot work with it."""
     from interlock.schema import State, newest_version, read_status
 
     async def work(session: "Session", settings: "Settings") -> "SchemaStatus":

@@ -1,4 +1,4 @@
-"""``interlock semaphore run``: at most N of a command at a time."""
+"""``interlock semaphore run``: runs a command at most N times at the same time."""
 
 import os
 from typing import Any
@@ -19,12 +19,12 @@ from interlock.cli.settings import database_options
 
 @click.group()
 def semaphore() -> None:
-    """Limit how many of a command run at a time, on all machines together."""
+    """Limit the number of commands that run at the same time, on all machines together."""
 
 
 @semaphore.command("run", cls=CommandAfterDashes)
 @click.argument("name")
-@click.option("--slots", type=int, required=True, metavar="N", help="The largest number of holders at a time.")
+@click.option("--slots", type=int, required=True, metavar="N", help="The largest number of holders at the same time.")
 @ttl_option()
 @waiting_options
 @metadata_option
@@ -39,11 +39,11 @@ def run_(
     command: tuple[str, ...],
     **flags: Any,
 ) -> None:
-    """Run COMMAND while holding one of the slots of the lease NAME, so that no more than N of them run at a time.
+    """Run COMMAND while this process holds a slot of the lease NAME, so that at most N commands run at the same time.
 
     For example: interlock semaphore run openai --slots 20 -- ./ask.sh
 
-    Exits with COMMAND's own status; 75 if no slot was acquired; 74 if it was lost.
+    Exits with COMMAND's own status; 75 if no slot was acquired; 74 if the slot was lost.
     """
     limit = acquire_timeout(timeout, no_wait)
     with started_supervisor() as supervisor:

@@ -25,13 +25,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def option(setting: str, flag: str | None = None, **options: Any) -> Callable[[F], F]:
-    """An option for a setting, with the setting's own description."""
+    """Returns an option for the setting. Its help text is the setting's description."""
     name = flag or "--" + setting.replace("_", "-")
     return click.option(name, setting, default=None, help=about()[setting], **options)
 
 
 def database_options(command: F) -> F:
-    """For every command that works on a database. The command passes these keywords to `load_settings`."""
+    """Add the options of commands that work on a database. The command passes their values to `load_settings`."""
     command = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings in TOML.")(
         command
     )
@@ -41,7 +41,7 @@ def database_options(command: F) -> F:
 
 
 def load_settings(*, config: Path | None = None, **flags: Any) -> Settings:
-    """Load the settings, and set up the log by them."""
+    """Load the settings, and set up the log as they say."""
     settings = Settings.load(flags, file=config)
     if flags.get("data_dir") and not flags.get("database_url"):
         settings = replace(
@@ -52,7 +52,7 @@ def load_settings(*, config: Path | None = None, **flags: Any) -> Settings:
 
 
 def url_of_database(settings: Settings) -> str:
-    """The named database, else that of the `interlock up` that runs on the data directory."""
+    """Returns the URL of the database that the settings name, else of the one that `interlock up` runs."""
     if settings.database_url:
         return settings.database_url
     if url := _embedded_url(settings.data_dir):
@@ -70,7 +70,7 @@ def run_on_database(work: "Callable[[Session, Settings], Awaitable[T]]", flags: 
     settings = load_settings(**flags)
     url = url_of_database(settings)
     if (kind := url.partition(":")[0].lower()) in FOR_LEASES_ALONE:
-        raise ConfigurationError(f"A {kind}:// database keeps only leases: name a postgresql:// database.")
+        raise ConfigurationError(f"A {kind}:// database keeps only leases: use a postgresql:// database.")
 
     async def connected() -> T:
         async with await connect(url, application_name="interlock command") as session:
@@ -106,7 +106,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def operator_name() -> str:
-    """The user and host of this command line, for the records of interventions."""
+    """Returns the user and host of this process, for the records of interventions."""
     return f"{_user()}@{os.uname().nodename}"
 
 

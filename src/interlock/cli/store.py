@@ -16,16 +16,19 @@ if TYPE_CHECKING:
 
 @click.group()
 def store() -> None:
-    """Tables for leases, where they are not in PostgreSQL: create, check."""
+    """Create or check a DynamoDB table for leases."""
 
 
 @store.command()
 @click.argument("url", required=False)
-@click.option("--key", default="lock_key", show_default=True, metavar="NAME", help="The name of a new table's key.")
+@click.option(
+    "--key", default="lock_key", show_default=True, metavar="NAME", help="The name of the key, if a table is created."
+)
 def create(url: str | None, key: str) -> None:
     """Make the DynamoDB table of URL ready for leases.
 
-    Creates the missing parts: the table, the index that lists the leases, and deletion by ttl. Existing parts stay.
+    The command creates the parts that are missing: the table, the index that lists the leases, and deletion by ttl.
+    It does not change existing parts.
     """
 
     async def work(client: "Client") -> "LeaseTable":
@@ -57,7 +60,7 @@ def _text(name: str, table: "LeaseTable") -> str:
 
 
 def _on_table(url: str | None, work: "Callable[[Client], Awaitable[LeaseTable]]") -> "tuple[str, LeaseTable]":
-    """Returns the table's name and the result of `work`."""
+    """Run `work` on the table that `url` or the settings name. Returns the table's name and the result of `work`."""
     from interlock.coordination.backends.dynamodb import require_driver
     from interlock.stores.dynamodb.address import parsed
 
@@ -79,5 +82,6 @@ def _on_table(url: str | None, work: "Callable[[Client], Awaitable[LeaseTable]]"
 def _no_table_named() -> NoReturn:
     command = click.get_current_context().command_path
     raise ConfigurationError(
-        f"No table was named: `{command} dynamodb://table?region=…`, or set INTERLOCK_DATABASE_URL."
+        f"No DynamoDB table was named: run `{command} dynamodb://TABLE?region=REGION`, or set INTERLOCK_DATABASE_URL "
+        "to that URL."
     )

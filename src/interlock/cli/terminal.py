@@ -14,12 +14,12 @@ _USUAL_WIDTH = 80
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
-    """Leaves out the last columns where `width` is too small for them; None: all columns are shown."""
+    """Returns a table without the last columns if `width` is too small for them. `width=None` means: all columns."""
     return "\n".join(aligned_lines([head, *rows], width))
 
 
 def aligned_lines(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Returns a line for each row."""
+    """Returns a line for each row, with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     count = len(widths)
     while width is not None and count > 1 and sum(widths[:count]) + len(GAP) * (count - 1) > width:
@@ -28,7 +28,7 @@ def aligned_lines(rows: Sequence[Sequence[str]], width: int | None = None) -> li
 
 
 def shortened(text: str, width: int) -> str:
-    """Keeps the beginning and the end of a long text: names made of host, process and number differ there."""
+    """Cut the middle out of a long text: names of host, process and number differ at their beginning and end."""
     if len(text) <= width:
         return text
     tail = (width - 1) // 2
@@ -36,17 +36,17 @@ def shortened(text: str, width: int) -> str:
 
 
 def terminal_width() -> int | None:
-    """The width of the terminal; None where standard output is not one."""
+    """Returns the width of the terminal; None if standard output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else None
 
 
 def is_rewritable(stream: TextIO | None) -> bool:
-    """Return True if a line on this stream can be overwritten. None is a stream that is closed."""
+    """Return True if a line on this stream can be rewritten. `stream=None` means: the stream is closed."""
     return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def width_of(stream: TextIO) -> int:
-    """The width of this stream's terminal, because standard output may be redirected."""
+    """Returns the width of this stream's own terminal, because standard output may be redirected."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or _USUAL_WIDTH
     except (OSError, ValueError):

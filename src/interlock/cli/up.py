@@ -1,4 +1,4 @@
-"""``interlock up``: the control plane, on a database of its own or on one that is named."""
+"""``interlock up``: starts the control plane, on a database of its own or on the database that a setting names."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,14 +18,14 @@ from interlock.errors import ConfigurationError
 def up(**flags: Any) -> None:
     """Start the control plane.
 
-    Unless a database is named, it runs a PostgreSQL of its own. Several processes on one data directory share it, and
-    the last one to stop stops it too.
+    If no database is named, the command also starts a PostgreSQL in the data directory. Several `interlock up` on one
+    data directory share that PostgreSQL, and the last of them to stop also stops the PostgreSQL.
     """
     _server()(_with_own_database(load_settings(**flags)), click.echo)
 
 
 def _with_own_database(settings: Settings) -> Settings:
-    """The embedded database is started even if it is named, as in a shell that evaluated `interlock env`."""
+    """Drop a `database_url` that leads to the embedded database, as after `interlock env`: it has to be started."""
     from interlock.embedded import cluster_root, leads_to
 
     if settings.database_url and leads_to(settings.database_url, cluster_root(settings.data_dir)):

@@ -44,9 +44,9 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "after two dashes, and they are missing: interlock gate run -- COMMAND"),
-        (["--"], "after two dashes, and it is missing"),
-        (["true"], "they are missing: interlock gate run -- true"),
+        ([], "after two dashes, and the dashes are missing: interlock gate run -- COMMAND"),
+        (["--"], "after two dashes, and the command is missing"),
+        (["true"], "the dashes are missing: interlock gate run -- true"),
         (["--polcy", "skip", "--", "true"], "No such option '--polcy'"),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_half_done_step_is_shown_and_settled(interlock_url: str) -> None:
     [facts] = json.loads(interlock("gate", "steps", "--json", url=interlock_url).stdout)
     assert (facts["step"], facts["finished_at"], "T" in facts["started_at"]) == ("reindex", None, True)
     unsaid = interlock("gate", "settle", "reindex", url=interlock_url)
-    assert (unsaid.returncode, "Say --done or --again" in unsaid.stderr) == (2, True)
+    assert (unsaid.returncode, "use --done or --again" in unsaid.stderr) == (2, True)
     settled = interlock("gate", "settle", "reindex", "--again", "--reason", "looked", url=interlock_url)
     assert settled.stdout == "Step 'reindex' may run again.\n"
     again = interlock("gate", "settle", "reindex", "--done", url=interlock_url)

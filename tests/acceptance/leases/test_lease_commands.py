@@ -139,7 +139,7 @@ def test_an_unused_name_is_one_line_and_status_1(interlock_url: str, command: tu
     done = interlock(*command, "feedz", url=interlock_url)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "interlock: There is no lease 'feedz' in this database: it was never used, or not for a week. "
+        "interlock: There is no lease 'feedz' in this database: it was never used, or last used over a week ago. "
         "`interlock gate status` shows gates.\n"
     )
 
@@ -299,7 +299,7 @@ def test_break_asks_on_a_terminal(interlock_url: str, answer: str, status: int, 
     done = _on_a_terminal(interlock_url, answer, "lease", "break", "feeds")
     assert done.returncode == status
     assert "The lease 'feeds' is held by web-1" in done.stderr
-    assert "Take it from its holder? [y/N]" in done.stderr
+    assert "Take the lease from its holder? [y/N]" in done.stderr
     assert facts(interlock_url, "lease", "show", "feeds")["state"] == state
 
 
@@ -313,7 +313,7 @@ def test_break_without_a_terminal_needs_yes(interlock_url: str) -> None:
     hold(interlock_url)
     done = interlock("lease", "break", "feeds", url=interlock_url)
     assert done.returncode == 2
-    assert "Without a terminal nothing can be asked: use --yes to break the lease 'feeds'." in done.stderr
+    assert "This command has to ask, and it has no terminal: use --yes to break the lease 'feeds'." in done.stderr
     assert facts(interlock_url, "lease", "show", "feeds")["state"] == "held"
 
 

@@ -115,11 +115,11 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["feeds"], "after two dashes, and they are missing: interlock lock run NAME -- COMMAND"),
-        (["feeds", "--"], "after two dashes, and it is missing: interlock lock run NAME -- COMMAND"),
-        (["feeds", "true"], "they are missing: interlock lock run feeds -- true"),
-        (["feeds", "ls", "-l", "a b"], "they are missing: interlock lock run feeds -- ls -l 'a b'"),
-        (["feeds", "--ttl", "5", "ls", "-l"], "they are missing: interlock lock run NAME -- COMMAND"),
+        (["feeds"], "after two dashes, and the dashes are missing: interlock lock run NAME -- COMMAND"),
+        (["feeds", "--"], "after two dashes, and the command is missing: interlock lock run NAME -- COMMAND"),
+        (["feeds", "true"], "the dashes are missing: interlock lock run feeds -- true"),
+        (["feeds", "ls", "-l", "a b"], "the dashes are missing: interlock lock run feeds -- ls -l 'a b'"),
+        (["feeds", "--ttl", "5", "ls", "-l"], "the dashes are missing: interlock lock run NAME -- COMMAND"),
         (["feeds", "mail", "--", "true"], "unexpected extra argument"),
         (["--", "true"], "Missing argument 'NAME'"),
         (["feeds", "--tll", "3", "--", "true"], "No such option '--tll'"),
@@ -127,7 +127,7 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
         (["feeds", "--ttl", "soon", "--", "true"], "'soon' is not a duration: use seconds (90), or a unit"),
         (["feeds", "--timeout", "-1", "--", "true"], "'-1' is not a duration"),
         (["feeds", "--timeout", "nan", "--", "true"], "'nan' is not a duration"),
-        (["feeds", "--metadata", "nightly", "--", "true"], "'nightly' is not KEY=VALUE"),
+        (["feeds", "--metadata", "nightly", "--", "true"], "'nightly' has no key or no =: write KEY=VALUE"),
     ],
 )
 def test_a_misspelt_call_is_answered_with_the_right_form(arguments: list[str], words: str) -> None:

@@ -188,7 +188,7 @@ def test_a_missing_command_shows_the_usage(interlock_url: str, command: tuple[st
 
 
 def test_members(interlock_url: str) -> None:
-    assert interlock("members", "workers", url=interlock_url).stdout == "That group has no members.\n"
+    assert interlock("members", "workers", url=interlock_url).stdout == "The group has no members.\n"
     with Interlock(interlock_url, replica="web-1") as locks, locks.join("workers", id="a", metadata={"zone": "\x1b"}):
         text = interlock("members", "workers", url=interlock_url).stdout
         facts = json.loads(interlock("members", "workers", "--json", url=interlock_url).stdout)

@@ -39,7 +39,7 @@ def test_backup_prints_the_request_and_with_wait_the_result(script: ScriptedServ
     script.answers("POST /instances/mydb/backups", Answer(MAKING, 202))
     done = run("backup", "mydb", "--format", "directory")
     assert done.stdout == (
-        "The backup 4f1d7c52 of mydb is making: `interlock instance backups` shows when that is done.\n"
+        "The backup 4f1d7c52 of mydb is making: `interlock instance backups` shows when the work is done.\n"
     )
     assert script.asked[0].body == {"format": "directory"}
     script.answers(f"GET /backups/{ID}", MAKING, MAKING, MADE)

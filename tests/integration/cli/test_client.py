@@ -54,7 +54,7 @@ def test_the_client_waits_for_a_server_that_starts_and_notifies_once(script: Scr
     script.answers("DELETE /instances/mydb", LATER, LATER, {"state": "deleting"})
     server, messages, pauses = client_for(script.url)
     assert server.change("DELETE", "/instances/mydb") == {"state": "deleting"}
-    assert messages == ["This replica is still starting: ask again in a moment. Waiting for it."]
+    assert messages == ["This replica is still starting: ask again in a moment. Waiting for the control plane."]
     assert pauses == [1.0, 1.0]
     assert len({one.headers["Idempotency-Key"] for one in script.asked}) == 1
 
@@ -179,7 +179,7 @@ def test_a_server_with_a_trusted_certificate_gets_the_request(tmp_path: Path, mo
 
 def test_https_to_a_server_that_speaks_http_is_explained(script: ScriptedServer) -> None:
     server, _, _ = client_for(script.url.replace("http:", "https:"))
-    with pytest.raises(ServerUnreachable, match=r"it speaks http and not https"):
+    with pytest.raises(ServerUnreachable, match=r"the server speaks http and not https"):
         server.get("/instances")
 
 
@@ -198,5 +198,5 @@ def test_an_interrupted_stream_of_lines_raises_an_error(script: ScriptedServer) 
     script.answers("GET /instances/mydb/logs", Answer(b"8\r\none\ntwo\n\r\n", headers=in_chunks))
     lines = server.lines("/instances/mydb/logs")
     assert (next(lines), next(lines)) == ("one", "two")
-    with pytest.raises(ServerUnreachable, match=r"was lost \(it ended in the middle\): try again"):
+    with pytest.raises(ServerUnreachable, match=r"was lost \(the answer ended in the middle\): try again"):
         next(lines)

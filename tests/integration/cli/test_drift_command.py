@@ -40,7 +40,7 @@ def test_drift_is_shown_with_the_time_of_each_comparison(script: ScriptedServer,
 def test_a_first_comparison_is_requested_by_look(script: ScriptedServer, run: Command) -> None:
     script.answers("GET /drift", {"items": [], "looks": []})
     script.answers("POST /drift/look", {"items": [], "looks": COMPARISONS})
-    assert run("drift").stdout == "No drift is known.\nNothing has been compared yet: --look does that.\n"
+    assert run("drift").stdout == "No drift is known.\nNo driver has been compared yet: --look compares now.\n"
     assert script.lines() == ["GET /drift"]
     run("drift", "--look")
     assert script.lines() == ["GET /drift", "POST /drift/look", "GET /drift"]

@@ -21,7 +21,7 @@ def test_create_prints_the_next_step(script: ScriptedServer, run: Command) -> No
     script.answers("POST /instances", Answer(CREATING, 202))
     done = run("create", "mydb", "--version", "17", "--parameter", "work_mem=8MB", "--tag", "team=shop")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == "mydb is creating: `interlock instance wait mydb` waits until that is done.\n"
+    assert done.stdout == "mydb is creating: `interlock instance wait mydb` waits until the work is done.\n"
     wanted = {"name": "mydb", "version": "17", "parameters": {"work_mem": "8MB"}, "tags": {"team": "shop"}}
     assert script.asked[0].body == wanted
 
@@ -124,15 +124,15 @@ def test_a_wait_for_a_server_that_is_away_ends_at_the_timeout(script: ScriptedSe
     assert (done.exit_code, done.stdout) == (75, "")
     away, over = done.stderr.splitlines()
     assert away.startswith(f"interlock: No control plane answers at {script.url}")
-    assert away.endswith("Waiting for it.")
-    assert over.startswith("interlock: 0 s have passed, and no control plane answers: the requested work goes on")
+    assert away.endswith("Waiting for the control plane.")
+    assert over.startswith("interlock: 0 s have passed, and no control plane answers: start one, and the requested")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "mydb/facts"])
 def test_an_invalid_name_is_not_requested(script: ScriptedServer, run: Command, name: str) -> None:
     done = run("delete", name, "--yes")
     assert (done.exit_code, script.asked) == (65, [])
-    assert done.stderr == f"interlock: {name!r} is neither a name nor an id: give the name of one record.\n"
+    assert done.stderr == f"interlock: {name!r} can be neither a name nor an id: give the name of one record.\n"
 
 
 def test_a_name_that_is_not_utf_8_is_unknown(script: ScriptedServer, run: Command) -> None:
@@ -166,7 +166,7 @@ def test_many_are_created_from_a_file_each_with_its_own_result(
     assert (done.exit_code, done.stdout.partition(":")[0]) == (1, "mydb is creating")
     assert done.stderr.splitlines() == [
         "interlock: taken: The name 'taken' belongs to another.",
-        "interlock: 1 of 2 did not succeed.",
+        "interlock: 1 of 2 instances failed.",
     ]
     assert json.loads(run("create", "--file", str(tmp_path / "wanted.json"), "--json").stdout) == {"items": items}
 
@@ -187,8 +187,8 @@ def test_accepted_instances_are_printed_even_if_a_later_request_fails(
     done = run("create", "--file", wanted)
     assert (done.exit_code, done.stdout.count("mydb is creating")) == (1, 50)
     assert done.stderr.splitlines() == [
-        "interlock: The request for the last 1 failed: Some fields of the request are missing or wrong.",
-        "interlock: 1 of 51 did not succeed.",
+        "interlock: The request for the last 1 instances failed: Some fields of the request are missing or wrong.",
+        "interlock: 1 of 51 instances failed.",
     ]
 
 

@@ -36,5 +36,5 @@ def test_a_command_within_itself_is_refused(url: str) -> None:
 def test_commands_for_postgresql_alone_say_so(url: str, file: Path, command: str) -> None:
     ended = interlock(*command.split(), url=url)
     assert ended.returncode == 78
-    assert ended.stderr.startswith("interlock: A sqlite:// database keeps only leases: name a postgresql")
+    assert ended.stderr.startswith("interlock: A sqlite:// database keeps only leases: use a postgresql")
     assert not file.exists()

@@ -23,8 +23,8 @@ def said(*arguments: str) -> str:
 @pytest.mark.parametrize("command", ["create", "check"])
 def test_a_missing_table_is_named_by_argument_or_environment(command: str) -> None:
     assert said("store", command) == (
-        f"interlock: No table was named: `interlock store {command} dynamodb://table?region=…`, "
-        "or set INTERLOCK_DATABASE_URL.\n"
+        f"interlock: No DynamoDB table was named: run `interlock store {command} dynamodb://TABLE?region=REGION`, "
+        "or set INTERLOCK_DATABASE_URL to that URL.\n"
     )
 
 

@@ -61,7 +61,7 @@ def test_a_full_disk_is_one_line() -> None:
     command = [sys.executable, "-c", "from interlock.cli import main; main()", "schema", "print"]
     with FULL.open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    said = "interlock: The output cannot be written: No space left on device.\n"
+    said = "interlock: The output cannot be written: No space left on device. Make room on the disk.\n"
     assert (done.returncode, done.stderr) == (74, said)
 
 

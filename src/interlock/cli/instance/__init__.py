@@ -37,6 +37,6 @@ _COMMANDS = {
 def instance() -> None:
     """PostgreSQL instances: create, use and delete them through the control plane.
 
-    On the machine of `interlock up` it is found without settings; elsewhere INTERLOCK_SERVER and INTERLOCK_API_KEY
-    name it.
+    On the machine of `interlock up`, these commands find the control plane without settings. On another machine, set
+    INTERLOCK_SERVER and INTERLOCK_API_KEY.
     """

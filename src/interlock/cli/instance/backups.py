@@ -28,7 +28,7 @@ from interlock.cli.server.options import server_for, server_options
 @json_option
 @server_options
 def backup(name: str, kind: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
-    """Back up the instance NAME, which has to run, with pg_dump."""
+    """Back up the instance NAME with pg_dump. The instance has to run."""
     server = server_for(flags)
     requested = server.change("POST", path_of(INSTANCES.path, name, "backups"), {"format": kind})
     conclude(server, BACKUPS, requested, wait=wait, timeout=timeout, as_json=as_json)
@@ -40,17 +40,17 @@ def backup(name: str, kind: str, wait: bool, timeout: float | None, as_json: boo
 def backups(
     name: str | None, states: tuple[str, ...], deleted: bool, limit: int | None, as_json: bool, **flags: Any
 ) -> None:
-    """Show the backups of NAME, or of all instances. Those of a deleted one too; the newest come first."""
+    """Show the backups of the instance NAME, or of all instances, even deleted ones. The newest come first."""
     show_list(BACKUPS, flags, states=states, deleted=deleted, limit=limit, as_json=as_json, instance=name)
 
 
 verify = verb_command(
-    BACKUPS, "verify", "Check the files of BACKUP. All of them are read and compared with the recorded checksums."
+    BACKUPS, "verify", "Check the files of BACKUP. Every file is read and compared with its recorded checksum."
 )
 delete_backup = confirmed_command(
     BACKUPS,
     "delete-backup",
-    "Delete BACKUP, with its files.",
+    "Delete BACKUP and its files.",
     "Delete the backup {}, with its files? This cannot be undone.",
     "delete",
 )
@@ -86,8 +86,8 @@ def restore(
 ) -> None:
     """Restore BACKUP into an instance.
 
-    Into the new instance NAME, or --into a running one; all of it or nothing. BACKUP is an id, or its first eight
-    characters.
+    The instance is either a new one, NAME, or a running one, --into. The command restores everything or nothing.
+    BACKUP is an id, or the first eight characters of an id.
     """
     given = {
         "dns_name": dns_name,

@@ -1,4 +1,4 @@
-"""Many instances in one request, and the files that list them. Each instance is accepted or refused on its own."""
+"""Requests for many instances, and the files that list them. The server accepts or refuses each instance on its own."""
 
 import json
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ _MOST = 50
 def in_bulk(
     server: "ControlPlane", verb: str, wanted: Sequence[Any], *, wait: bool, timeout: float | None, as_json: bool
 ) -> None:
-    """Prints the result for each instance. Raises WorkFailed if one of them failed."""
+    """Send the request for all instances, and print the result for each. Raises WorkFailed if one of them failed."""
     items, interruption = _send(server, verb, wanted)
     for item in items:
         if "instance" not in item:  # printed before the wait, which may be interrupted
             print_aside(f"{escaped(str(item['name']))}: {problem_text(item['problem'])}")
     if interruption:
-        print_aside(f"The request for the last {len(wanted) - len(items)} failed: {interruption}")
+        print_aside(f"The request for the last {len(wanted) - len(items)} instances failed: {interruption}")
     accepted = [item for item in items if "instance" in item]
     failures = _wait(server, accepted, timeout) if wait else []
     if as_json:
@@ -41,13 +41,16 @@ def in_bulk(
         for item in accepted:
             click.echo(outcome(item["instance"]))
     if failed := len(wanted) - len(accepted) + len(failures):
-        raise WorkFailed("\ninterlock: ".join([*failures, f"{failed} of {len(wanted)} did not succeed."]))
+        raise WorkFailed("\ninterlock: ".join([*failures, f"{failed} of {len(wanted)} instances failed."]))
 
 
 def _send(
     server: "ControlPlane", verb: str, wanted: Sequence[Any]
 ) -> tuple[list[dict[str, Any]], InterlockError | None]:
-    """Returns the results, and the error of the request after which none was sent. Raises an error of the first one."""
+    """Send the requests, up to the first that fails. Returns the results and that request's error, if any.
+
+    Raises the error if it was the first request that failed.
+    """
     items: list[dict[str, Any]] = []
     for first in range(0, len(wanted), _MOST):
         body = {"instances": list(wanted[first : first + _MOST])}
@@ -61,7 +64,7 @@ def _send(
 
 
 def _wait(server: "ControlPlane", accepted: list[dict[str, Any]], timeout: float | None) -> list[str]:
-    """Puts the final records into the items. Returns the reasons of failures."""
+    """Wait for the work on the instances and put the final records into the items. Returns the reasons of failures."""
     requested: list[Facts] = [item["instance"] for item in accepted]
     found = wait_for_end(server, INSTANCES, requested, timeout)
     for item, instance in zip(accepted, found, strict=True):
@@ -70,7 +73,7 @@ def _wait(server: "ControlPlane", accepted: list[dict[str, Any]], timeout: float
 
 
 def wanted_in(path: Path) -> list[dict[str, Any]]:
-    """Returns the objects as the API takes them. The server checks each of them."""
+    """Returns the objects in the file, in the API's form. The server checks their properties."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         found = _toml(text) if path.suffix == ".toml" else json.loads(text)
@@ -78,7 +81,7 @@ def wanted_in(path: Path) -> list[dict[str, Any]]:
         raise ConfigurationError(f"The file {path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         kind = "TOML" if path.suffix == ".toml" else "JSON"
-        raise ConfigurationError(f"The file {path} is not {kind}: {error}.") from error
+        raise ConfigurationError(f"The file {path} is not valid {kind}: {error}.") from error
     instances = found.get("instances") if isinstance(found, dict) else found
     if not isinstance(instances, list) or not _are_named(instances):
         raise ConfigurationError(

@@ -1,8 +1,8 @@
-"""``interlock instance connect`` and ``password``: access as the owner.
+"""``interlock instance connect`` and ``password``: access to an instance as its owner.
 
-The password arrives sealed for this process. It is put into the environment of psql, which only the same user can read,
-and never into arguments, which every user can. The certificate is put into a file without a name, which psql inherits
-and which ends with psql.
+The password arrives sealed for this process. psql gets it in its environment, which only the same user can read, and
+never in its arguments, which every user can read. psql inherits the certificate as a file without a name, which
+vanishes when psql ends.
 """
 
 import base64
@@ -30,7 +30,7 @@ _ELSEWHERE = (
     *("PGHOSTADDR", "PGSERVICE", "PGSERVICEFILE", "PGPASSFILE", "PGREQUIREPEER", "PGTARGETSESSIONATTRS"),
     *("PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGSSLCRLDIR", "PGSSLNEGOTIATION", "PGREQUIRESSL", "PGGSSENCMODE"),
 )
-"""Variables that could lead psql to another server, or to this one in another way."""
+"""Variables that could make psql connect to another server, or connect to this server in another way."""
 
 
 @click.command()
@@ -79,7 +79,7 @@ def connect(name: str, arguments: tuple[str, ...], **flags: Any) -> None:
 
 
 def psql(flags: dict[str, Any]) -> str:
-    """The psql on the PATH, else the one of the PostgreSQL that Interlock finds. Raises BinariesMissing."""
+    """Returns the psql on the PATH, else that of the PostgreSQL that Interlock finds. Raises BinariesMissing."""
     if found := shutil.which("psql"):
         return found
     from interlock.embedded import find_binaries
@@ -88,7 +88,7 @@ def psql(flags: dict[str, Any]) -> str:
 
 
 def client_environment(where: Facts, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment that leads psql and every other program on libpq to an instance, without the password."""
+    """Returns the environment in which psql and other libpq programs connect to the instance, without the password."""
     kept = {name: value for name, value in environ.items() if name not in _ELSEWHERE}
     return kept | {
         "PGHOST": where["host"],

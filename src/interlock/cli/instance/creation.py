@@ -23,7 +23,7 @@ def property_options(command: F) -> F:
         type=pair,
         multiple=True,
         metavar="NAME=VALUE",
-        help="A tag to find it by; repeatable.",
+        help="A tag, by which `instance list --tag` finds it; repeatable.",
     )(command)
     command = click.option(
         "--parameter",
@@ -33,12 +33,14 @@ def property_options(command: F) -> F:
         metavar="NAME=VALUE",
         help="A PostgreSQL parameter; repeatable.",
     )(command)
-    return click.option("--storage", metavar="SIZE", help="Such as 10Gi or 500MB.")(command)
+    return click.option("--storage", metavar="SIZE", help="The size of the storage, for example 10Gi or 500MB.")(
+        command
+    )
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--dns-name", metavar="NAME", help="A host name of its own; no other instance can have it meanwhile.")
+@click.option("--dns-name", metavar="NAME", help="The instance's own host name; no other instance can have it.")
 @click.option("--driver", "kind", metavar="DRIVER", help="local or kubernetes. [default: the server's]")
 @click.option("--version", metavar="N", help="PostgreSQL's major version. [default: the driver's newest]")
 @property_options
@@ -67,8 +69,9 @@ def create(
 ) -> None:
     """Create the PostgreSQL instance NAME.
 
-    It has a database and an owner of that name. A name that is taken is refused at once, with its owner; the exit
-    status is 73. With --wait, 1 means that the creation failed, and that everything that it had made is removed.
+    The instance gets a database and an owner with the same name. If the name is taken, the command names its owner and
+    exits with 73 at once. With --wait, exit status 1 means that the creation failed, and that all it had made was
+    removed.
     """
     given = {
         "dns_name": dns_name,
@@ -80,7 +83,7 @@ def create(
     }
     wanted = {key: value for key, value in given.items() if value}
     if (name is None) == (file is None) or (file and wanted):
-        raise click.UsageError("Name one instance, with its properties, or use --file and nothing else.")
+        raise click.UsageError("Give the name and properties of one instance, or --file without a name or properties.")
     server = server_for(flags)
     if file:
         from interlock.cli.instance.bulk import in_bulk, wanted_in

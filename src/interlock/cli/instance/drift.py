@@ -13,16 +13,16 @@ from interlock.cli.server.options import server_for, server_options
 
 
 @click.command()
-@click.option("--look", is_flag=True, help="Compare now instead of at the next scheduled time.")
+@click.option("--look", is_flag=True, help="Compare records and drivers now, not at the next interval.")
 @click.option("--closed", is_flag=True, help="Show resolved differences too.")
 @click.option(
     "--repair", "numbers", type=click.IntRange(1), multiple=True, metavar="NUMBER", help="Repair this one; repeatable."
 )
-@click.option("--yes", is_flag=True, help="With --repair of an orphan: do not ask. Needed in scripts.")
+@click.option("--yes", is_flag=True, help="With --repair of an orphan: do not ask for confirmation.")
 @json_option
 @server_options
 def drift(look: bool, closed: bool, numbers: tuple[int, ...], yes: bool, as_json: bool, **flags: Any) -> None:
-    """Show drift, and repair it. Drift is a difference between a record and what the driver has."""
+    """Show drift, and repair it. Drift is a difference between an instance's record and the driver's objects."""
     server = server_for(flags)
     if look:
         server.change("POST", "/drift/look")
@@ -42,7 +42,10 @@ def drift(look: bool, closed: bool, numbers: tuple[int, ...], yes: bool, as_json
 
 
 def _ask_about_orphans(items: Sequence[Facts], numbers: Sequence[int]) -> None:
-    """A repair removes an orphan, which may belong to another system. A number that is not listed may be an orphan."""
+    """Ask before the repair of an orphan: it removes the orphan, which may belong to another system.
+
+    A number that is not listed may be an orphan, too.
+    """
     listed = {one["id"]: one for one in items}
     for number in numbers:
         one = listed.get(number)
@@ -54,7 +57,7 @@ def _ask_about_orphans(items: Sequence[Facts], numbers: Sequence[int]) -> None:
 def _text(items: Sequence[Facts], comparisons: Sequence[Facts]) -> str:
     lines = [_line(one) for one in items] or ["No drift is known."]
     if not comparisons:
-        lines.append("Nothing has been compared yet: --look does that.")
+        lines.append("No driver has been compared yet: --look compares now.")
     return "\n".join([*lines, *map(_comparison_line, comparisons)])
 
 

@@ -23,7 +23,7 @@ _SORTS = ["name", "-name", "created", "-created", "state", "-state", "health", "
 @click.command("list")
 @click.argument("part", metavar="[PART]", required=False)
 @click.option("--tag", "tags", type=pair, multiple=True, metavar="NAME=VALUE", help="Only with this tag; repeatable.")
-@click.option("--sort", type=click.Choice(_SORTS), default="name", show_default=True, help="With - descending.")
+@click.option("--sort", type=click.Choice(_SORTS), default="name", show_default=True, help="With -: descending.")
 @list_options
 def list_(
     part: str | None,
@@ -35,12 +35,12 @@ def list_(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """List instances. With PART, those with it in their names."""
+    """List instances. With PART, only instances whose names contain PART."""
     more = {"name": part, "tag": [f"{name}={value}" for name, value in tags] or None, "sort": sort}
     show_list(INSTANCES, flags, states=states, deleted=deleted, limit=limit, as_json=as_json, **more)
 
 
-show = show_command(INSTANCES, "Show state, address and properties of NAME.")
+show = show_command(INSTANCES, "Show state, address and properties of the instance NAME.")
 events = events_command(INSTANCES, "Show the history of the instance NAME. The oldest event comes first.")
 
 
@@ -53,14 +53,14 @@ events = events_command(INSTANCES, "Show the history of the instance NAME. The o
 @json_option
 @server_options
 def logs(name: str, lines: int, follow: bool, as_json: bool, **flags: Any) -> None:
-    """Show the PostgreSQL log of the instance NAME. With --json, an object for each line."""
+    """Show the PostgreSQL log of the instance NAME. With --json, each line is an object."""
     server = server_for(flags)
     for line in server.lines(path_of(INSTANCES.path, name, "logs"), lines=lines, follow="true" if follow else None):
         click.echo(json.dumps({"line": line}) if as_json else escaped(line.expandtabs()))
     if follow and _exists(server, name):
         raise ServerUnreachable(
             "The log ended although the instance exists: the control plane or the instance's server was stopped. "
-            "Follow it again."
+            "Run the command again."
         )
 
 
@@ -69,7 +69,7 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, **flags: Any) -> No
 @json_option
 @server_options
 def facts(name: str, as_json: bool, **flags: Any) -> None:
-    """Show version, size and connections of NAME. Its PostgreSQL reports them."""
+    """Show version, size and connections of the instance NAME, as its PostgreSQL reports them."""
     found = server_for(flags).get(path_of(INSTANCES.path, name, "facts"))
     click.echo(json.dumps(found) if as_json else _facts(name, found))
 

@@ -8,7 +8,7 @@ from interlock.cli.record.kind import Facts, Kind, age_of, common_facts, error_t
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _SHORT_ID = 8
-"""The number of characters of an id that are enough to name a backup."""
+"""The number of characters of a backup's id that are enough to name the backup."""
 
 
 def name_of(instance: Facts) -> str:
@@ -24,16 +24,16 @@ def address(instance: Facts) -> str:
 
 
 def status(instance: Facts) -> str:
-    """The instance's state, and its health if that is known."""
+    """Returns the instance's state, and its health if the health is known."""
     state, health = str(instance["state"]), str(instance["health"])
     return escaped(state if health == "unknown" or state == "deleted" else f"{state}, {health}")
 
 
 def outcome(instance: Facts) -> str:
-    """The result of a request, and the next step."""
+    """Returns the result of a request on an instance, and the next step."""
     name, state = name_of(instance), escaped(str(instance["state"]))
     if instance["working"]:
-        return f"{name} is {state}: `interlock instance wait {name}` waits until that is done."
+        return f"{name} is {state}: `interlock instance wait {name}` waits until the work is done."
     if state == "running" and not instance["error"]:
         return f"{name} is running at {address(instance)}: `interlock instance connect {name}` opens psql."
     why = error_text(instance)
@@ -85,11 +85,11 @@ def _short_id(backup: Facts) -> str:
 
 
 def backup_outcome(backup: Facts) -> str:
-    """The result of a request, and the next step."""
+    """Returns the result of a request on a backup, and the next step."""
     label = _backup_label(backup)
     state = escaped(str(backup["state"]))
     if backup["working"]:
-        return f"{label} is {state}: `interlock instance backups` shows when that is done."
+        return f"{label} is {state}: `interlock instance backups` shows when the work is done."
     if backup["error"]:
         return f"{label} is {state}: {error_text(backup)}"
     if state != "made":

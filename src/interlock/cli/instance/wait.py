@@ -1,4 +1,4 @@
-"""``interlock instance wait``."""
+"""``interlock instance wait``: waits for the end of work on an instance, or for a state of the instance."""
 
 import json
 from typing import Any
@@ -23,16 +23,16 @@ _WANTED = ["running", "stopped", "deleted", "failed", "healthy", "unhealthy"]
     "--for",
     "wanted",
     type=click.Choice(_WANTED),
-    help="The state to wait for. [default: any, once no work on it is left]",
+    help="The state to wait for. [default: any state, once all work has ended]",
 )
 @click.option("--timeout", type=DURATION, metavar=METAVAR, help="Wait at most this long. [default: no limit]")
 @json_option
 @server_options
 def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **flags: Any) -> None:
-    """Wait for the end of the work on NAME.
+    """Wait for the end of the work on the instance NAME.
 
-    Or until the instance is in the state that --for names. Exits with 0 then; with 1, and the error, if the work failed
-    or the instance cannot reach the state any more; with 75 if --timeout has passed.
+    With --for, wait until the instance is in that state. Exits with 0 after a successful wait; with 1, and the error,
+    if the work failed or the instance cannot reach the state any more; with 75 if --timeout has passed.
     """
     from interlock.cli.record.deadline import Deadline
     from interlock.cli.record.progress import ProgressLines, follow
@@ -65,7 +65,7 @@ def is_over(instance: Facts, wanted: str | None) -> bool:
 
 
 def wait_failure(instance: Facts, wanted: str | None) -> str:
-    """The reason why the instance is not in the wanted state; empty if it is."""
+    """Returns the reason why the instance is not in the wanted state; empty if it is in that state."""
     if not instance["error"] if wanted is None else _is(instance, wanted):
         return ""
     why = error_text(instance)

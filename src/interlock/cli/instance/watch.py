@@ -1,4 +1,4 @@
-"""``interlock instance watch``: changes as they happen, until interrupted."""
+"""``interlock instance watch``: shows changes of instances as they happen, until the user interrupts it."""
 
 import json
 import time
@@ -28,8 +28,8 @@ _INTERVAL = 1.0
 def watch(name: str | None, as_json: bool, **flags: Any) -> None:
     """Show changes as they happen.
 
-    With NAME, the events of that instance until it is deleted; without NAME, the changes of all. Runs until
-    interrupted. With --json, an object for each change.
+    With NAME, it shows the events of that instance until the instance is deleted; without NAME, the changes of all
+    instances until you interrupt it. With --json, each change is an object.
     """
     server = server_for(flags)
     changes = _events(server, name) if name else _changes(server)
@@ -78,7 +78,7 @@ def _changes(server: "ControlPlane") -> Iterator[Change]:
 
 
 def changed(before: Mapping[str, Facts], now: Mapping[str, Facts]) -> list[Facts]:
-    """The instances that are new, or have another state."""
+    """Returns the instances that are new, or whose state has changed."""
     return [one for key, one in now.items() if key not in before or _state(before[key]) != _state(one)]
 
 

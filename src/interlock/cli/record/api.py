@@ -1,4 +1,4 @@
-"""Paths of records in the API, and its lists, page after page."""
+"""Builds the paths of records in the API, and reads the API's lists page by page."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,12 +11,13 @@ PAGE = 200
 
 
 def path_of(kind: str, name: str, *more: str) -> str:
-    """`kind` is the path of all records of the kind; `name` is what the user typed, one segment. Raises InvalidName."""
+    """Returns the path of one record. `kind` is the path of all records of its kind, `name` the text that the user
+    typed. Raises InvalidName if `name` is not one segment of a path."""
     return "/".join([kind, _segment(name), *more])
 
 
 def pages(get: Callable[..., Any], path: str, query: dict[str, Any]) -> Iterator[Facts]:
-    """Yields every item of a list."""
+    """Yields every item of the list at `path`, and reads a further page when it needs one."""
     after = None
     while True:
         page = get(path, **query, after=after)
@@ -27,11 +28,11 @@ def pages(get: Callable[..., Any], path: str, query: dict[str, Any]) -> Iterator
 
 
 def _segment(typed: str) -> str:
-    """Bytes that are not UTF-8 are sent as they are: the server has no such name.
+    """Returns the name as a segment of a path. Bytes that are not UTF-8 stay: the server has no record of such a name.
 
-    A name that would lead elsewhere is refused. A script's empty variable is no request for all instances, and servers
-    take an encoded slash for a slash.
+    Raises InvalidName for text that would be another path: an empty name, from an empty variable in a script, must not
+    request all records, and servers read an encoded slash as a slash.
     """
     if typed in ("", ".", "..") or "/" in typed:
-        raise InvalidName(f"{typed!r} is neither a name nor an id: give the name of one record.", name=typed)
+        raise InvalidName(f"{typed!r} can be neither a name nor an id: give the name of one record.", name=typed)
     return quote(typed, safe="", errors="surrogateescape")

@@ -20,13 +20,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def list_options(command: F) -> F:
-    """The command gets `states`, `deleted`, `limit` and `as_json`, for `show_list`."""
+    """Add the options of a list. The command gets `states`, `deleted`, `limit` and `as_json` for `show_list`."""
     for option in (
         server_options,
         json_option,
-        click.option("--limit", type=click.IntRange(1), help="The highest number of lines."),
-        click.option("--deleted", is_flag=True, help="Show deleted ones too."),
-        click.option("--state", "states", metavar="STATE", multiple=True, help="Only in this state; repeatable."),
+        click.option("--limit", type=click.IntRange(1), help="The largest number of lines."),
+        click.option("--deleted", is_flag=True, help="Show deleted records, too."),
+        click.option(
+            "--state", "states", metavar="STATE", multiple=True, help="Only records in this state; repeatable."
+        ),
     ):
         command = option(command)
     return command
@@ -42,7 +44,7 @@ def show_list(
     as_json: bool,
     **more: Any,
 ) -> None:
-    """`more` are further parameters of the API's list."""
+    """Print the records of the kind. `more` are further parameters of the API's list."""
     query = {
         **more,
         "state": states or None,
@@ -68,7 +70,9 @@ def show_command(kind: Kind, help_text: str) -> click.Command:
 def events_command(kind: Kind, help_text: str) -> click.Command:
     @click.command("events", help=help_text)
     @click.argument("name", metavar=kind.argument)
-    @click.option("--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="Only the newest ones.")
+    @click.option(
+        "--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="Only the newest events."
+    )
     @json_option
     @server_options
     def events(name: str, limit: int, as_json: bool, **flags: Any) -> None:
@@ -86,7 +90,7 @@ def events_command(kind: Kind, help_text: str) -> click.Command:
 def verb_command(
     kind: Kind, verb: str, help_text: str, failure: Callable[[Kind, Facts, Facts], str] | None = None
 ) -> click.Command:
-    """A request that needs nothing but the name. `failure`: see `conclude`."""
+    """Returns a command whose request needs only the record's name. `conclude` explains `failure`."""
 
     @click.command(verb, help=help_text)
     @click.argument("name", metavar=kind.argument)
@@ -111,7 +115,10 @@ def confirmed_command(
     method: str = "DELETE",
     verb: str = "",
 ) -> click.Command:
-    """A request that asks before something is lost; ``{}`` in the question is the name. `action`: see `confirm`."""
+    """Returns a command that asks `question` before its request; ``{}`` in it stands for the name of the record.
+
+    `confirm` explains `action`.
+    """
 
     @click.command(command_name, help=help_text)
     @click.argument("name", metavar=kind.argument)

@@ -1,4 +1,4 @@
-"""The end of a command after the server has accepted its request: it prints the record, or waits for the work."""
+"""The end of a command whose request the server has accepted: the command prints the record, or waits for the work."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def wait_options(command: F) -> F:
-    """The command gets `wait` and `timeout`."""
+    """Add --wait and --timeout. The command gets `wait` and `timeout`."""
     command = click.option(
         "--timeout",
         type=DURATION,
         metavar=METAVAR,
         callback=_check_timeout,
-        help="With --wait: wait at most this long. Exits with 75 then, and the work goes on.",
+        help="With --wait: wait at most this long. After that, exits with 75, and the work goes on.",
     )(command)
     return click.option("--wait", is_flag=True, is_eager=True, help="Wait until the work ends, and show its progress.")(
         command
@@ -33,7 +33,7 @@ def wait_options(command: F) -> F:
 def _check_timeout(context: click.Context, option: click.Parameter, timeout: float | None) -> float | None:
     """Refuse --timeout without --wait: the command would not wait."""
     if timeout is not None and not context.params.get("wait"):
-        raise click.UsageError("--timeout limits --wait: use both.", context)
+        raise click.UsageError("--timeout works only with --wait: add --wait.", context)
     return timeout
 
 
@@ -47,9 +47,10 @@ def conclude(
     as_json: bool,
     failure: Callable[[Kind, Facts, Facts], str] | None = None,
 ) -> None:
-    """`requested` is the record in the answer to the request. Raises WorkFailed if the command waited and work failed.
+    """Print the record, with `wait` after its work has ended. Raises WorkFailed if the command waited and work failed.
 
-    `failure` returns the reason; by default it is `work_failure`.
+    `requested` is the record in the answer to the request. `failure` is a function that returns the reason of a
+    failure; None means `work_failure`.
     """
     [record] = wait_for_end(server, kind, [requested], timeout) if wait else [requested]
     why = (failure or work_failure)(kind, requested, record) if wait else ""
@@ -62,7 +63,7 @@ def conclude(
 
 
 def wait_for_end(server: "ControlPlane", kind: Kind, requested: Sequence[Facts], timeout: float | None) -> list[Facts]:
-    """Returns each record once its requested work has ended."""
+    """Wait until the requested work on each record has ended. Returns the records as they are then."""
     from interlock.cli.record.deadline import Deadline
     from interlock.cli.record.progress import ProgressLines, follow
 
@@ -79,14 +80,14 @@ def has_ended(requested: Facts, now: Facts) -> bool:
 
 
 def cancel_failure(kind: Kind, requested: Facts, now: Facts) -> str:
-    """The reason why the work was not cancelled; empty if it was."""
+    """Returns the reason why the work was not cancelled; empty if the work was cancelled."""
     if now["error"] and now["error"]["code"] == "cancelled":
         return ""
     return f"{kind.label(now)} is {kind.status(now)}: its work ended before it could be cancelled."
 
 
 def work_failure(kind: Kind, requested: Facts, now: Facts) -> str:
-    """The reason why the requested work failed; empty if it succeeded."""
+    """Returns the reason why the requested work failed; empty if the work succeeded."""
     if now["orchestration"] != requested["orchestration"]:
-        return f"{kind.label(now)}: another request has replaced this one, and it is {now['state']} now."
+        return f"{kind.label(now)} is {now['state']} now, because another request has replaced this one."
     return f"{kind.label(now)} is {now['state']}: {error_text(now)}" if now["error"] else ""

@@ -1,4 +1,4 @@
-"""The declaration of a kind of record for commands, and the facts that the API gives of every record."""
+"""The declaration of a kind of record for commands, and the facts that the API returns for every record."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,18 +12,18 @@ Facts = Mapping[str, Any]
 """A JSON object of the API."""
 
 _EVENT_TEXTS = {"vanish": "deleted", "fail": "failed"}
-"""Events of every state machine, in the words of operators."""
+"""Names of events that every state machine has, with the words that operators read for them."""
 _SYSTEM = "interlock"
 """The actor of events that no operator requested."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`word` is the noun for one record, `path` its path in the API, and `columns` are the head of its table.
+    """`word` is the noun for one record, `path` the path of the kind in the API, and `columns` the head of its table.
 
-    Functions of one record: `row` is its line in the table, `facts` the facts that `show` prints, `label` its name,
-    `status` its state, `outcome` the result of a request and the next step, `follow_up` the command that shows more,
-    and `cancel_command` the command that cancels its work.
+    The functions take one record: `row` returns its line in the table, `facts` the facts that `show` prints, `label`
+    its name, `status` its state, `outcome` the result of a request and the next step, `follow_up` the command that
+    shows more, and `cancel_command` the command that cancels its work.
     """
 
     word: str
@@ -56,7 +56,7 @@ class Kind:
 
 
 def error_text(record: Facts) -> str:
-    """The error of the last orchestration that worked on the record; empty if there was none."""
+    """Returns the error of the last orchestration that worked on the record; empty if that had no error."""
     error = record["error"]
     return escaped(f"{error['message']} ({error['code']})") if error else ""
 
@@ -70,7 +70,7 @@ def age_of(text: str, now: datetime) -> str:
 
 
 def common_facts(record: Facts) -> Mapping[str, object]:
-    """The facts that `show` prints of every record."""
+    """Returns the facts that `show` prints for every kind of record."""
     return {
         "worked on by": record["working"] and record["orchestration"],
         "created": time_text(time_of(record["created_at"])),

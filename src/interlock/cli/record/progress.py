@@ -1,6 +1,6 @@
-"""Following a record until its work ends. The work goes on in the server, watched or not.
+"""Follows a record until its work ends. The work goes on in the server even if the command stops.
 
-Progress is printed on standard error, so that standard output has the result and nothing else.
+Progress is printed on standard error, so that standard output contains only the result.
 """
 
 import io
@@ -26,7 +26,7 @@ _MOST_EVENTS = 50
 
 
 class ProgressLines:
-    """On a terminal one line that is rewritten; elsewhere a line for each step."""
+    """Shows progress: on a terminal as one line that is rewritten, otherwise as a line for each step."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr or io.StringIO()  # standard error is None where it is closed
@@ -59,7 +59,7 @@ def follow(
     deadline: Deadline,
     progress: ProgressLines,
 ) -> Facts:
-    """Returns the record once `is_over`, and shows its events meanwhile. Raises StillWorking at the deadline."""
+    """Show the record's events until `is_over`, and return the record. Raises StillWorking at the deadline."""
     reader = OutageTolerantReader(server, deadline)
     events = NewEvents(reader, kind, record)
     try:
@@ -78,7 +78,7 @@ def follow(
 
 
 class NewEvents:
-    """The events of a record since it was read; if an orchestration works on it, since that was requested."""
+    """The events of a record since it was read; if an orchestration works on it, since that orchestration's request."""
 
     def __init__(self, reader: OutageTolerantReader, kind: Kind, record: Facts) -> None:
         self._reader = reader
@@ -89,7 +89,7 @@ class NewEvents:
             self.read()  # these events belong to work that has ended
 
     def read(self) -> list[Facts]:
-        """The events that were not returned yet, the oldest first."""
+        """Returns the events that it has not returned before, the oldest first."""
         newest = self._reader.get(self._path, limit=_MOST_EVENTS)["items"]
         fresh = [
             one for one in newest if time_of(one["recorded_at"]) >= self._since and _key(one) not in self._returned

@@ -1,1 +1,1 @@
-"""The client of the control plane: where the server is, the key that is sent to it, and what its answers mean."""
+"""The client of the control plane: finds the server and its key, sends requests, and reads answers and errors."""

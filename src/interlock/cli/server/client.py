@@ -1,8 +1,9 @@
 """Requests to the control plane, repeated until it has answered.
 
-Repeating is safe. A request that changes something carries an Idempotency-Key of its own, and keeps it through every
-attempt: the server carries it out once, whichever attempt reached it. So after a lost connection the request is sent
-again to each known server, and to all of them once more. A server that answers with Retry-After is retried for a while.
+A repetition is safe. A request that changes something has its own Idempotency-Key, the same one in every attempt: the
+server carries out the request once, even if several attempts reach it. So after a lost connection the client sends the
+request to each known server, and then to each of them once more. If a server answers with Retry-After, the client
+repeats the request for up to a minute.
 """
 
 import json
@@ -26,7 +27,7 @@ _RETRY_FOR = 60.0
 """Seconds for which requests to a server that starts, or has too much to do, are repeated."""
 _RETRIED = (409, 429, 503)
 _SHORTEST_TIMEOUT = 5.0
-"""Seconds that a request has, even if the deadline is nearer."""
+"""The least timeout of a request, in seconds, even if the deadline is nearer."""
 _CHUNK = 65536
 
 T = TypeVar("T")
@@ -37,9 +38,9 @@ class _Refused(NamedTuple):
 
 
 class ControlPlane:
-    """`notify` gets the reason of a wait for an answer, once per request. `pause` is replaced by tests.
+    """Sends requests to the control plane. `notify` gets the reason of a wait, once per request. Tests replace `pause`.
 
-    After `until`, by the monotonic clock, nothing is repeated any more; a request has a few seconds in any case.
+    After `until`, on the monotonic clock, no request is repeated; each request still has a timeout of some seconds.
     """
 
     def __init__(
@@ -62,7 +63,10 @@ class ControlPlane:
         return _content(*self._answer(self._request("GET", path, query), HTTPResponse.read))
 
     def change(self, method: str, path: str, body: Any = None, *, revision: int | None = None) -> Any:
-        """Carried out once, however often it has to be sent; not if the record has another `revision` by then."""
+        """Send a change, which the server carries out once, even if it is sent several times.
+
+        With `revision`, the server refuses the change if the record has another revision by then.
+        """
         headers = {"Idempotency-Key": f'"{uuid.uuid4()}"'}
         if revision is not None:
             headers["If-Match"] = f'"{revision}"'
@@ -70,7 +74,7 @@ class ControlPlane:
         return _content(*self._answer(request, HTTPResponse.read))
 
     def lines(self, path: str, **query: Any) -> Iterator[str]:
-        """Yields lines as they arrive, until the server ends. Raises ServerUnreachable if the connection is lost."""
+        """Yields lines as they arrive, to the end of the answer. Raises ServerUnreachable if the connection is lost."""
         url, response = self._answer(self._request("GET", path, query), lambda response: response, has_end=False)
         try:
             for line in _lines(response):
@@ -98,7 +102,7 @@ class ControlPlane:
     def _answer(
         self, request: HttpRequest, read: Callable[[HTTPResponse], T], *, has_end: bool = True
     ) -> tuple[str, T]:
-        """Returns the URL of the server that carried out the request, and the result of `read`."""
+        """Send the request until a server carries it out. Returns that server's URL, and the result of `read`."""
         give_up_at = time.monotonic() + _RETRY_FOR
         for attempt in count():
             url, response, result = self._send(request, read, has_end)
@@ -111,17 +115,17 @@ class ControlPlane:
             if self._is_over():
                 raise ServerUnreachable(str(error)) from error
             if attempt == 0:
-                self.notify(f"{error} Waiting for it.")
+                self.notify(f"{error} Waiting for the control plane.")
             self._pause(min(float(retry_after), 5.0) if retry_after.isdecimal() else 1.0)
         raise AssertionError("counting has no end")
 
     def _send(
         self, request: HttpRequest, read: Callable[[HTTPResponse], T], has_end: bool
     ) -> tuple[str, HTTPResponse, T | _Refused]:
-        """The first server that answers at all has the request."""
+        """Try the servers in turn. Returns the answer of the first one that answers, even if it refuses the request."""
         failure = ServerUnreachable(
-            "No control plane runs on the data directory at the moment: start `interlock up`, or name one that runs "
-            "elsewhere with INTERLOCK_SERVER."
+            "No control plane runs on the data directory at the moment: start `interlock up`, or set INTERLOCK_SERVER "
+            "to the URL of another control plane."
         )
         for url in self._attempts():
             timeout = max(_SHORTEST_TIMEOUT, min(TIMEOUT, self._until - time.monotonic()))
@@ -131,7 +135,8 @@ class ControlPlane:
                 return url, response, read(response) if is_accepted else _Refused(response.read())
             except (OSError, HTTPException) as error:
                 failure = ServerUnreachable(
-                    f"No control plane answers at {url} ({reason(error)}): is `interlock up` running there?"
+                    f"No control plane answers at {url} ({reason(error)}): start `interlock up` there, or set "
+                    "INTERLOCK_SERVER to the URL of another control plane."
                 )
                 failure.__cause__ = error
                 if self._is_over():
@@ -142,13 +147,16 @@ class ControlPlane:
         return time.monotonic() > self._until
 
     def _attempts(self) -> Iterator[str]:
-        """Every server twice. The addresses are read again before the second round: a server may have restarted."""
+        """Yields each server's URL twice. The second round reads the addresses again: a server may have restarted."""
         yield from self._location.addresses()
         yield from self._location.addresses()
 
 
 def _lines(response: HTTPResponse) -> Iterator[bytes]:
-    """Iteration over a response would take a lost connection for the end of the answer; this raises IncompleteRead."""
+    """Yields the lines of the answer. Raises IncompleteRead if the connection is lost.
+
+    An iteration over the response itself would take a lost connection for the end of the answer.
+    """
     rest = b""
     while part := response.read1(_CHUNK):
         *lines, rest = (rest + part).split(b"\n")

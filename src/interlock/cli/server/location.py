@@ -1,8 +1,9 @@
 """The control plane that a command talks to, and the key that is sent to it.
 
-A key is sent to the server that it is meant for and to no other. A key that is set beside the name of a server is sent
-to that one. The key in the data directory is sent to the servers that are listed there while they live, that is while
-they hold the lock of their file: the file of a killed server still names its port, where another program may listen.
+A key is sent only to the server that it is meant for. If the settings name a key and a server, the key is sent to that
+server. The key in the data directory is sent to the servers that are listed in that directory, as long as they live,
+that is, as long as they hold the lock of their file: the file of a killed server still names its port, on which
+another program may listen.
 """
 
 import fcntl
@@ -17,7 +18,7 @@ from interlock.errors import ConfigurationError, KeyRefused, ServerUnreachable
 
 
 class ServerLocation(NamedTuple):
-    """`addresses` is called before each attempt, because a restarted server may listen elsewhere."""
+    """The server's addresses and key. Call `addresses` for each attempt: a restarted server may have a new address."""
 
     addresses: Callable[[], Sequence[str]]
     key: str
@@ -26,8 +27,8 @@ class ServerLocation(NamedTuple):
 def locate_server(flags: dict[str, Any], *, config: Path | None = None) -> ServerLocation:
     """Returns the server that flags, environment and configuration file name.
 
-    A flag beats the environment. With --server, the key of the environment is used only if it was not set for another
-    server; with --data-dir, the servers that run there are meant, whatever the environment says.
+    A flag wins over the environment. With --server, the environment's key is used only if it was not set for another
+    server. With --data-dir, the server is one that runs on that directory, even if the environment names another.
     """
     settings = Settings.load(flags, file=config)
     server, key = settings.server, settings.api_key
@@ -46,7 +47,10 @@ def locate_server(flags: dict[str, Any], *, config: Path | None = None) -> Serve
 
 
 def running_servers(data_dir: Path) -> list[str]:
-    """The URLs of the servers of that directory, the last started first. Raises KeyRefused if it cannot be read."""
+    """Returns the URLs of the running servers that `data_dir` lists, the last started first.
+
+    Raises KeyRefused if the directory cannot be read.
+    """
     directory = data_dir / "servers"
     try:
         found = [file for file in directory.iterdir() if file.suffix == ".json"]
@@ -61,8 +65,8 @@ def _named(server: str, key: str | None, data_dir: Path) -> ServerLocation:
     if key is None:
         if not _runs_here(server, data_dir):
             raise ConfigurationError(
-                f"There is no key for {server}: set INTERLOCK_API_KEY; `interlock key create` makes one, "
-                "on the machine of the server."
+                f"There is no key for {server}: create one with `interlock key create` on the server's machine, and "
+                "set INTERLOCK_API_KEY to it."
             )
         key = _key_in(data_dir)
     return ServerLocation(lambda: [server], key)
@@ -81,13 +85,13 @@ def _key_in(data_dir: Path) -> str:
         key = _private_text(path).strip()
     except FileNotFoundError:
         raise ServerUnreachable(
-            f"No control plane has run on {data_dir} yet: start `interlock up`, or name one that runs elsewhere "
-            "with INTERLOCK_SERVER and INTERLOCK_API_KEY."
+            f"No control plane has run on {data_dir} yet: start `interlock up`, or set INTERLOCK_SERVER and "
+            "INTERLOCK_API_KEY to use another control plane."
         ) from None
     except OSError as error:
         raise _unreadable(path, error) from error
     if not _could_be_key(key):
-        raise KeyRefused(f"There is no key in {path}: remove it, and the next `interlock up` makes another.")
+        raise KeyRefused(f"There is no key in {path}: remove that file, and restart `interlock up` to make a key.")
     return key
 
 
@@ -99,12 +103,15 @@ def _unreadable(path: Path, error: OSError) -> KeyRefused:
 
 
 def _could_be_key(text: str) -> bool:
-    """False for text that is never sent: a line break in it would begin another header."""
+    """False for text that must not be sent as a key: a line break in the text would begin another header."""
     return text != "" and text.isascii() and text.isprintable()
 
 
 def _private_text(path: Path, *, locked: bool = False) -> str:
-    """Raises KeyRefused if other users may use the file; with `locked`, ValueError if no process holds its lock."""
+    """Returns the text of the file. Raises KeyRefused if other users may use it.
+
+    With `locked`, raises ValueError if no process holds the file's lock.
+    """
     with path.open(encoding="utf-8", errors="replace") as file:
         if os.fstat(file.fileno()).st_mode & 0o077:
             raise KeyRefused(

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def server_options(command: F) -> F:
-    """The command gets the options as keywords, and passes them on to `server_for`."""
+    """Add the options. The command gets them as keywords, and passes them to `server_for`."""
     command = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings in TOML.")(
         command
     )

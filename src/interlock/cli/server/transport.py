@@ -1,7 +1,7 @@
-"""One HTTP request to one server, with Python's own client, which needs no package and is imported in milliseconds.
+"""Sends one HTTP request to one server, with Python's own client, which needs no package and loads in milliseconds.
 
-Certificates are always checked, redirects are not followed, and no proxy of the environment is used: a key is sent to
-the server that is named and to no other.
+Certificates are always checked, redirects are not followed, and no proxy of the environment is used, so that a key is
+sent only to the server that is named.
 """
 
 import socket
@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from interlock.errors import ConfigurationError
 
 TIMEOUT = 30.0
-"""Seconds. An answer may have to wait for an earlier attempt of the same request, which is being carried out."""
+"""Seconds. An answer may have to wait until the server has carried out an earlier attempt of the same request."""
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
-"""OpenSSL's reasons for an answer in plain text; they differ between its versions."""
+"""OpenSSL's reasons for an answer in plain text; the reasons differ between versions of OpenSSL."""
 
 
 class HttpRequest(NamedTuple):
@@ -27,9 +27,9 @@ class HttpRequest(NamedTuple):
 
 
 def send(url: str, request: HttpRequest, timeout: float, read_timeout: float | None) -> HTTPResponse:
-    """Returns the answer with its body unread. Raises OSError or HTTPException.
+    """Send the request. Returns the answer, whose body is not read yet. Raises OSError or HTTPException.
 
-    `read_timeout` is the longest time without a byte of the body; None: no limit.
+    `read_timeout` is the longest time without a byte of the body; None means: no limit.
     """
     connection, prefix = _connection(url, timeout)
     try:
@@ -45,16 +45,16 @@ def send(url: str, request: HttpRequest, timeout: float, read_timeout: float | N
 
 
 def reason(error: Exception) -> str:
-    """The system's text for the error, where there is one."""
+    """Returns the system's text for the error, or the error's own text if the system has none."""
     if getattr(error, "reason", None) in _NO_TLS:
-        return "it speaks http and not https"
+        return "the server speaks http and not https"
     if isinstance(error, IncompleteRead):
-        return "it ended in the middle"
+        return "the answer ended in the middle"
     return getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error) or "no answer"
 
 
 def _connection(url: str, timeout: float) -> tuple[HTTPConnection, str]:
-    """Returns the connection, not opened yet, and the prefix of every path."""
+    """Returns a connection that is not open yet, and the prefix of every path on the server."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -48,8 +48,8 @@ def test_files_of_instances(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("wanted.json", "[", "is not JSON"),
-        ("wanted.toml", "[", "is not TOML"),
+        ("wanted.json", "[", "is not valid JSON"),
+        ("wanted.toml", "[", "is not valid TOML"),
         ("wanted.json", "[]", "names no instances"),
         ("wanted.json", '["a"]', "names no instances"),
         ("wanted.toml", 'name = "a"', "names no instances"),

@@ -62,7 +62,7 @@ def test_text_of_unknown_origin_is_escaped_for_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("instance", "said"),
     [
-        (CREATING, "mydb is creating: `interlock instance wait mydb` waits until that is done."),
+        (CREATING, "mydb is creating: `interlock instance wait mydb` waits until the work is done."),
         (RUNNING, "mydb is running at 127.0.0.1:15432: `interlock instance connect mydb` opens psql."),
         (DELETED, "mydb is deleted."),
         (FAILED, "mydb is failed: The disk is full: make room. (out_of_space)"),

@@ -27,7 +27,7 @@ def test_the_reason_of_a_failure() -> None:
     assert work_failure(INSTANCES, CREATING, FAILED) == "mydb is failed: The disk is full: make room. (out_of_space)"
     assert (
         work_failure(INSTANCES, CREATING, OVERTAKEN)
-        == "mydb: another request has replaced this one, and it is deleting now."
+        == "mydb is deleting now, because another request has replaced this one."
     )
 
 
