@@ -67,10 +67,10 @@ class AsyncInterlock:
     has its own connections.
 
     `url` defaults to ``INTERLOCK_DATABASE_URL``, else to the database of the `interlock up` that runs on this machine.
-    `password` is a function that is called for each connection. `pooler` says if there is a pooler in front of the
-    database, for a pooler that Interlock cannot detect. `on_event` is called with each event. Connections that are
-    unused for `idle_after` seconds are closed. `request_timeout` limits each statement; if it is given, the times of
-    all leases are checked against it.
+    `password` is a function that is called for each connection. `pooler` says if a pooler is in front of the database;
+    set it if Interlock cannot detect the pooler. `on_event` is called with each event. Connections that are unused for
+    `idle_after` seconds are closed. `request_timeout` limits each statement; if it is given, the times of all leases
+    are checked against it.
     """
 
     def __init__(
@@ -136,8 +136,8 @@ class AsyncInterlock:
         slots: int | None = None,
         confirm_release: bool = True,
     ) -> AsyncLease:
-        """Return the lease with that name. `metadata` is shown with its holder. With `slots`, so many holders may hold
-        the lease at the same time.
+        """Return the lease with that name. `metadata` is shown with its holder. With `slots=N`, up to N holders may
+        hold the lease at the same time.
 
         Without `confirm_release`, the end of a block sends the release and does not wait for the database's answer.
         """
@@ -367,7 +367,7 @@ class AsyncInterlock:
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
-        """``FastAPI(lifespan=locks.lifespan)``"""
+        """Open this object while an application runs: ``FastAPI(lifespan=locks.lifespan)``."""
         async with self:
             yield
 
@@ -414,8 +414,8 @@ class AsyncInterlock:
 
 
 async def _run_to_completion(work: Coroutine[Any, Any, None]) -> None:
-    """Wait until the work is done, even if this call is cancelled meanwhile: closing inside a lease's block cancels
-    that block."""
+    """Wait until the work is done, even if this call is cancelled meanwhile. That happens when the object is closed
+    inside a lease's block, because the loss of the lease cancels the block."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         await asyncio.shield(task)
