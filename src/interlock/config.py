@@ -26,8 +26,8 @@ _SECRET = ("database_url", "api_key", "dns")
 def _default_data_dir() -> Path:
     """Returns ``interlock`` in the user's data home, usually ``~/.local/share``; for root, ``/var/lib/interlock``.
 
-    The reason: PostgreSQL cannot run as root, and its own user may not enter root's home directory. A user without a
-    home directory, as in containers, also gets ``/var/lib/interlock``.
+    The reason: PostgreSQL cannot run as root, and the user that runs it may not enter root's home directory. For a
+    user without a home directory, as in containers, the result is ``/var/lib/interlock`` too.
     """
     if os.geteuid() == 0:
         return Path("/var/lib/interlock")

@@ -32,14 +32,14 @@
     │   ├── CheckFailed             the check whether the schema is current raised an error
     │   └── StepError
     │       ├── StepRefused         a step's precondition does not hold
-    │       └── StepHalfDone        a step began and did not complete; an operator has to check what it did
+    │       └── StepHalfDone        a step began and did not complete; an operator has to check what the step did
     ├── LeaseError
     │   ├── LeaseNotAcquired
     │   │   ├── LeaseBusy           another holder has the lease, and the caller does not wait
     │   │   └── LeaseTimeout        the lease did not become free within the timeout
     │   ├── LeaseLost               a held lease was lost, or can no longer be trusted
     │   ├── LeaseNested             this task or thread already holds the lease, and would wait for itself without end
-    │   └── GuardRefused            the grant cannot be guarded in this way, or not on this connection
+    │   └── GuardRefused            the grant's guard cannot be used in this way or on this connection
     ├── SessionLockError
     │   ├── SessionLockNotAcquired
     │   │   └── SessionLockTimeout  the lock did not become free within the timeout
@@ -66,7 +66,7 @@
     │   ├── BinariesMissing         there are no PostgreSQL binaries on this machine
     │   ├── DataDirectoryUnusable   the directory cannot be created, read or written, or belongs to another program
     │   ├── ClusterFailed           PostgreSQL did not initialise, start or stop
-    │   └── TlsUnavailable          the PostgreSQL binaries are built without TLS
+    │   └── TlsUnavailable          the PostgreSQL binaries have no TLS, or the package cryptography is missing
     ├── CommandNotStarted
     │   ├── CommandNotFound         no program has that name
     │   └── CommandNotExecutable    the program exists and cannot be executed
@@ -83,7 +83,7 @@
     ├── DriverError
     │   ├── BadSpec                 the request is malformed, or asks for more than the driver has
     │   ├── ForeignResource         a resource of that name exists, but does not belong to Interlock
-    │   ├── BeingRemoved            the resource is still being removed, or another program changed it: try again
+    │   ├── BeingRemoved            the resource is still being removed, or was changed during the request: try again
     │   ├── InstanceAbsent          the driver has no instance of that id
     │   ├── OutOfPorts              every port of the range is in use
     │   ├── TooManyInstances        the driver has as many instances as its limit allows
@@ -99,7 +99,7 @@
     │   │   └── DriftUnknown        no drift finding has that number, or the finding is closed
     │   └── RecordBusy              an orchestration works on the record at this moment
     │       ├── InstanceBusy
-    │       └── BackupBusy          or an instance is being restored from the backup
+    │       └── BackupBusy          an orchestration works on the backup, or an instance is being restored from it
     ├── BackupError
     │   ├── BackupUnusable          the backup is not complete, or cannot be restored to that instance
     │   ├── BackupMissing           the backup's files cannot be found from this machine

@@ -196,13 +196,13 @@ def _configured_role() -> str | None:
 
 
 def _same_database(url: str | None) -> str | None:
-    """Returns `url`. Raises ConfigurationError if Alembic's sqlalchemy.url names another database: the gate would find
-    that one migrated, and would skip the migration of Alembic's."""
+    """Returns `url`. Raises ConfigurationError if Alembic's sqlalchemy.url names another database: the gate would check
+    the database of `url`, and could skip the migration of Alembic's database."""
     gated, migrated = _parsed(url), _parsed(context.config.get_main_option("sqlalchemy.url"))
     if gated and migrated and gated.database != migrated.database:
         raise ConfigurationError(
             f"INTERLOCK_DATABASE_URL names the database {gated.database!r}, and Alembic's sqlalchemy.url "
-            f"{migrated.database!r}: let both name the database that is migrated, or pass url= to gated()."
+            f"names {migrated.database!r}: let both name the database that is migrated, or pass url= to gated()."
         )
     return url
 

@@ -128,7 +128,7 @@ class Leadership:
             await asyncio.sleep(_RETRY_AFTER)
 
     async def _hold_term(self, term: LedTerm) -> None:
-        """Runs until the end of the term cancels it."""
+        """Runs until the end of the term cancels this coroutine."""
         self._term = term
         self._is_leader.set()
         try:

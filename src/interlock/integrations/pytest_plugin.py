@@ -1,4 +1,4 @@
-"""A fixture for tests of code that uses leases: a real store, in which a test can let leases get lost or expire.
+"""A fixture for tests of code that uses leases: a real store, in which a test can make leases expire or get lost.
 
 ::
 

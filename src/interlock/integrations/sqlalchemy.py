@@ -55,7 +55,7 @@ def _of_session(carry: Callable[[Connection], None]) -> Callable[[Session, Sessi
 
 
 def _plain(target: Any) -> Session | Engine:
-    """Returns the object with the events: an asynchronous target contains a synchronous one."""
+    """Returns the object that has the events: the target, or the synchronous object inside an asynchronous target."""
     if isinstance(target, AsyncSession):
         return target.sync_session
     if isinstance(target, AsyncEngine):

@@ -1,4 +1,4 @@
-"""The database of the control plane: the one that the settings name, or an embedded PostgreSQL."""
+"""The database of the control plane: the database that the settings name, or an embedded PostgreSQL."""
 
 import asyncio
 import threading

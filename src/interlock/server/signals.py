@@ -12,10 +12,10 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """Inside the block these signals do not end the process, nor after the block if one was received. Main thread only.
+    """Inside the block these signals do not end the process. After a received signal, they do not end it later either.
 
-    SIGINT and SIGHUP stay ignored if the process was started with them ignored: in the background of a script, or by
-    `nohup`.
+    Use this only in the main thread. SIGINT and SIGHUP stay ignored if the process was started with them ignored: in
+    the background of a script, or by `nohup`.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The answer to a request, and its form in the record from which it is sent again."""
+"""The answer to a request, and the form in which a record keeps the answer for repeated requests."""
 
 import base64
 import json

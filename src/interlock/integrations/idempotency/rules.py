@@ -120,8 +120,8 @@ class Rules:
 
 
 class KeyedRequest(NamedTuple):
-    """`identity` is the client that the key belongs to, because two clients may use the same key. It is text, or an
-    object whose `str` identifies the client."""
+    """`identity` is the client that the key belongs to, because two clients may use the same key. The identity is
+    text, or an object whose `str` identifies the client."""
 
     identity: object
     method: str

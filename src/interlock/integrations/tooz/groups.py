@@ -1,6 +1,6 @@
 """tooz's groups: a record with the list of groups, and a lease for each member.
 
-A process that creates or deletes a group holds the lease of the list, and writes the record only while it holds it. A
+A process that creates or deletes a group holds the lease of the list, and writes the record only under this lease. A
 member that joins acquires its lease first and checks for the group after that. A process that deletes a group removes
 the group from the list first and checks for members after that. So if a join and a deletion happen at once, at least
 one of them sees the other: the member releases its lease again, or the deletion puts the group back.

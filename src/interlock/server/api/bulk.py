@@ -57,7 +57,7 @@ _SOME_REFUSED: dict[int | str, dict[str, Any]] = {
 async def bulk_create(
     body: NewInstances, control: ControlDep, change: ChangeDep, request: Request, response: Response
 ) -> Outcomes:
-    """The instances are created in the given order. If one is refused, the others are created all the same."""
+    """The instances are created in the given order. If an instance is refused, the others are created all the same."""
     by, each = change.actor, enumerate(body.instances)
     work = ((one.name, create_instance(control, request, by, one, str(place))) for place, one in each)
     return await _outcomes(response, work)

@@ -1,4 +1,4 @@
-"""The route of the owner's password: encrypted for the client's public key, so that no answer contains clear text."""
+"""The route of the owner's password. An answer has only its encrypted form, for the client's public key."""
 
 import base64
 import binascii

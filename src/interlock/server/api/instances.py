@@ -74,7 +74,7 @@ async def list_(query: Annotated[InstanceQuery, Query()], control: ControlDep) -
 
 @router.get("/{id}", summary="Show an instance")
 async def show(id: str, control: ControlDep, response: Response) -> Instance:  # noqa: A002
-    """`id` is the instance's id, or its name if it is not deleted."""
+    """`id` is the instance's id, or the name of an instance that is not deleted."""
     return await INSTANCES.show(control, id, response)
 
 

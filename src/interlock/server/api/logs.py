@@ -20,7 +20,7 @@ from interlock.server.api.record_models import RequestModel
 router = APIRouter(prefix="/instances/{id}", tags=["instances"])
 
 _FIRST_LINE_TIMEOUT = 1.0
-"""Seconds to wait for the first line. After that the answer begins without it."""
+"""Seconds to wait for the first line. After that time the answer begins without a line."""
 
 
 class LogQuery(RequestModel):
