@@ -11,7 +11,7 @@ from interlock.stores.dynamodb.table import TTL
 
 _TIMEOUT = 5.0
 _CREATE = "Let a user with the rights for it run `interlock store create URL`."
-_POLICY = "Give them the policy of docs/how-to/dynamodb.md."
+_POLICY = "Give these credentials the policy of docs/how-to/dynamodb.md."
 
 
 async def examine_table(address: TableAddress) -> list[Finding]:
@@ -35,7 +35,7 @@ def _index(seen: TableExamination) -> Finding:
         return ok("index", "It has the index by which leases are listed.")
     return warning(
         "index",
-        "It has no index by which leases are listed: semaphores, members and `interlock lease list` need it.",
+        "It has no index by which leases are listed: semaphores, members and `interlock lease list` need this index.",
         _CREATE,
     )
 
@@ -43,15 +43,15 @@ def _index(seen: TableExamination) -> Finding:
 def _ttl(seen: TableExamination) -> Finding:
     deletes_by = seen.table.deletes_by
     if seen.ttl_hidden:
-        return ok("ttl", "These credentials may not see if it deletes items by their ttl.")
+        return ok("ttl", "These credentials may not see if the table deletes items by their ttl.")
     if deletes_by == TTL:
         return ok("ttl", "Items of leases that were not used for a week are deleted.")
     if deletes_by is None:
         return warning("ttl", "It deletes nothing by ttl: items of unused leases stay.", _CREATE)
     return warning(
         "ttl",
-        f"It deletes by {deletes_by!r}, which leases do not have: their items stay.",
-        "Delete old ones yourself, or give leases a table of their own.",
+        f"It deletes items by {deletes_by!r}, which leases do not have: items of unused leases stay.",
+        "Delete old items yourself, or give leases a table of their own.",
         {"deletes_by": deletes_by},
     )
 
@@ -69,7 +69,7 @@ def _permissions(seen: TableExamination) -> Iterator[Finding]:
 
 def _transactions(seen: TableExamination) -> Finding:
     if seen.has_transactions:
-        return ok("transactions", "It has transactions, for guards and records.")
+        return ok("transactions", "The engine has transactions, for guards and records.")
     return warning(
         "transactions",
         "This engine has no transactions: guards, once and every cannot work, and replicas have to agree on `readers`.",
@@ -78,5 +78,5 @@ def _transactions(seen: TableExamination) -> Finding:
 
 
 def _listed(operations: list[str]) -> str:
-    """The operations by AWS's names."""
+    """Returns the operations by AWS's names."""
     return ", ".join(operation.title().replace("_", "") for operation in operations)

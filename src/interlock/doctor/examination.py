@@ -1,4 +1,4 @@
-"""Examines a database: observes it, then judges the facts, the gravest checks first."""
+"""Examines a database: collects its facts, then judges them, the most serious checks first."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -19,7 +19,7 @@ _STATEMENT_TIMEOUT = 10.0
 
 
 async def examine(url: str, schema: str) -> list[Finding]:
-    """A database that cannot be observed is a finding too; only a URL that cannot be read raises."""
+    """Returns the findings. A database that cannot be reached is a finding too; only an unreadable URL is an error."""
     match scheme_of(url):
         case "sqlite":
             from interlock.doctor.sqlite import examine_file

@@ -1,4 +1,4 @@
-"""The observed facts of a database: the checks judge them without further queries."""
+"""The observed facts of a database. The checks judge them without further queries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ class Pooler(StrEnum):
 
 @dataclass(frozen=True)
 class Offset:
-    """The seconds that a server's clock is ahead of this process's: `ahead`, give or take `uncertainty`."""
+    """A server's clock is `ahead` seconds ahead of this process's clock, plus or minus `uncertainty` seconds."""
 
     ahead: float
     uncertainty: float
 
     def against(self, other: "Offset") -> "Offset":
-        """The offset of this clock from another one."""
+        """Returns the offset of this server's clock from the clock of another server."""
         return Offset(self.ahead - other.ahead, self.uncertainty + other.uncertainty)
 
     @property
     def at_least(self) -> float:
-        """The certain part of the clocks' difference."""
+        """The seconds by which the clocks certainly differ."""
         return max(0.0, abs(self.ahead) - self.uncertainty)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the server as a session of Interlock gets it; times in seconds. `source` is that of pg_settings."""
+    """A setting as a session of Interlock gets it from the server; times in seconds. `source` is as in pg_settings."""
 
     value: str | float
     source: str
@@ -51,12 +51,12 @@ class StandbyFacts:
     state: str | None
     sync_state: str | None
     answered_ago: float | None
-    """The age of its last answer by its own clock: below 0, that clock is ahead of the primary's."""
+    """The age of the standby's last answer by its own clock. Below 0, the standby's clock is ahead of the primary's."""
 
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """One of several servers of the URL, connected to separately; `error` if that failed."""
+    """One of several servers of the URL, connected to separately. `error` is set if the connection failed."""
 
     address: str
     is_standby: bool | None = None
@@ -66,7 +66,7 @@ class ServerFacts:
 
 @dataclass(frozen=True)
 class ConnectionLimit:
-    """The limit of concurrent connections and their number; `limit_of` is the scope of the limit."""
+    """A limit of concurrent connections, and the number in use. `limit_of` is the scope of the limit."""
 
     limit_of: Literal["server", "role", "database"]
     limit: int
@@ -90,7 +90,7 @@ class Need:
 
 
 class Privilege(StrEnum):
-    """The state of a role's privilege; BY_ALL if PUBLIC has it, ABSENT if there is no object of that name."""
+    """The state of a role's privilege. BY_ALL: PUBLIC has it. ABSENT: there is no object of that name."""
 
     YES = "yes"
     NO = "no"
@@ -111,8 +111,8 @@ class DatabaseFacts:
     standbys: tuple[StandbyFacts, ...]
     rooms: tuple[ConnectionLimit, ...]
     schema: SchemaStatus | None
-    """None: the role may not read it."""
+    """None if the role may not read the schema."""
     may_create_schema: bool
     needs: Mapping[str, tuple[Need, ...]]
-    """By the part of Interlock that they are for."""
+    """The needed privileges, by the part of Interlock that they are for."""
     held: Mapping[Need, Privilege]

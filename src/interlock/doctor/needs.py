@@ -14,7 +14,7 @@ _NAMES = {"table": re.compile(r"\.(\w+)"), "function": re.compile(r"\.(\w+)\s*\(
 
 
 def needs(schema: str) -> dict[str, tuple[Need, ...]]:
-    """The needed privileges, by the part of Interlock that they are for."""
+    """Returns the needed privileges, by the part of Interlock that they are for."""
     sections = Queries("interlock.schema", "grants.sql", schema)
     return {part: tuple(dict.fromkeys(_of(sections[part], schema))) for part in sections}
 

@@ -45,7 +45,7 @@ async def observe(session: Session, url: str, schema: str) -> DatabaseFacts:
 
 
 async def _settings(session: Session, queries: Queries) -> dict[str, Setting]:
-    """The settings that this server knows."""
+    """Returns those of `SETTINGS` that this server knows."""
     rows = await session.fetch(queries["settings"], SETTINGS)
     return {row["name"]: Setting(_value(row["setting"], row["unit"]), row["source"]) for row in rows}
 
@@ -72,7 +72,7 @@ async def _held(session: Session, queries: Queries, schema: str, asked: set[Need
 
 
 def _more(known: Privilege, has_it: bool, by_all: bool) -> Privilege:
-    """Combine the known state with one more answer: for the role, or for PUBLIC."""
+    """Combines the known state with one more answer, which is for the role or for PUBLIC."""
     if has_it and (by_all or known is Privilege.BY_ALL):
         return Privilege.BY_ALL
     return Privilege.YES if has_it or known is Privilege.YES else Privilege.NO

@@ -1,4 +1,4 @@
-"""Probes of several queries: the round trip, the clocks' offset, the pooler's mode."""
+"""Probes that take several queries: the round trip, the clocks' offset, the pooler's mode."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ _TIMEOUT = 3.0
 
 
 async def round_trip(session: Session) -> float:
-    """The shortest of a few: longer ones show delays of this machine, not of the network."""
+    """Returns the shortest of a few round trips: longer ones show delays of this machine, not of the network."""
     taken = []
     for _ in range(_ROUNDS):
         began = time.perf_counter()
@@ -26,7 +26,7 @@ async def round_trip(session: Session) -> float:
 
 
 async def clock_offset(session: Session) -> Offset:
-    """The server read its clock at some moment between the query and its answer."""
+    """Returns the offset of the server's clock, which the server read at some moment between query and answer."""
     found = []
     for _ in range(_ROUNDS):
         asked_at = time.time()
@@ -37,7 +37,7 @@ async def clock_offset(session: Session) -> Offset:
 
 
 async def pooler_mode(session: Session, url: str) -> Pooler:
-    """A pooler announces an invented server process.
+    """Returns the mode of the pooler, if any. A pooler announces an invented server process.
 
     A second client shows the pooler's mode: in session mode no other client gets the server process of this session,
     and this session gets no other process.
@@ -66,7 +66,7 @@ async def _pid(session: Session) -> int:
 
 
 async def observe_servers(url: str) -> tuple[ServerFacts, ...]:
-    """The facts of each server of the URL, connected to separately; empty if it names only one."""
+    """Connects to each server of the URL separately, and returns their facts; empty if the URL names only one."""
     each = one_by_one(url)
     return tuple(await asyncio.gather(*starmap(_observe, each.items()))) if len(each) > 1 else ()
 

@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """`remedy` is what to do next, if anything; `facts` are the facts that it was judged by, for programs."""
+    """`remedy` says what to do next, if anything; `facts` are the facts behind the verdict, for programs."""
 
     check: str
     verdict: Verdict
@@ -50,12 +50,12 @@ def worst(findings: Iterable[Finding]) -> Verdict:
 
 
 def exit_status(findings: Iterable[Finding]) -> int:
-    """The exit status of the first problem, which is the one to mend first; 0 without one."""
+    """Returns the exit status of the first problem, which has to be corrected first; 0 if there is no problem."""
     return next((finding.exit_status for finding in findings if finding.verdict is Verdict.PROBLEM), 0)
 
 
 def shown(seconds: float) -> str:
-    """A duration in a sentence."""
+    """Returns the duration as words for a sentence."""
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -17,11 +17,11 @@ def judge(seen: FileExamination) -> Iterator[Finding]:
     if seen.is_remote:
         yield _or_ok("disk", seen.place, "")
         return
-    new = "Its directory may be written: the first use of a lease creates the file."
-    yield _or_ok("reachable", seen.place, "The file exists, and may be written." if seen.exists else new)
+    new = "This process may write to the directory: the first use of a lease creates the file."
+    yield _or_ok("reachable", seen.place, "The file exists, and this process may write to it." if seen.exists else new)
     if seen.place is None:
         yield _disk(seen.file_system)
-        says = "The directory beside it, with the writer lock, may be used."
+        says = "This process may use the directory beside the file, which has the writer lock."
         yield _or_ok("writer lock", seen.side_directory, says)
         if seen.exists:
             yield from _contents(seen)
@@ -40,8 +40,8 @@ def _contents(seen: FileExamination) -> Iterator[Finding]:
     log = "It has a write-ahead log."
     none = f"Its journal_mode is {seen.journal}: the first use of a lease gives it a write-ahead log."
     yield ok("journal", log if seen.journal == "wal" else none, {"journal_mode": seen.journal})
-    used = "Leases are used in it."
-    unused = "It has no leases yet: the first use of one creates their tables."
+    used = "The file has leases."
+    unused = "It has no leases yet: the first use of a lease creates the tables."
     yield ok("schema", used if seen.has_leases else unused, {"has_leases": seen.has_leases})
 
 
@@ -50,5 +50,5 @@ def _or_ok(check: str, error: InterlockError | None, says: str) -> Finding:
 
 
 def _failed(check: str, error: InterlockError) -> Finding:
-    """The error's own sentence already says what to do."""
+    """Returns the finding for an error. The error's own sentence already says what to do."""
     return problem(check, str(error), exit_status=error.exit_status)

@@ -1,8 +1,8 @@
 """Applies Interlock's own migrations.
 
-Each migration is one transaction, and inside it one advisory lock decides: two processes never apply at the same time,
-and a killed one holds the lock until its transaction has really ended. A table in use is never waited for longer than
-`_LOCK_TIMEOUT`, because a waiting ALTER TABLE blocks every later statement: the migration gives way and is tried again.
+Each migration is one transaction that takes an advisory lock: two processes never apply migrations at the same time,
+and a killed process holds the lock until its transaction has really ended. A migration waits for a table in use for
+`_LOCK_TIMEOUT` at most, because a waiting ALTER TABLE blocks every later statement. Then it ends and is tried again.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ _ATTEMPTS = 100
 
 
 async def apply(session: Session, schema: str, *, phases: tuple[Phase, ...] = ("pre",)) -> SchemaStatus:
-    """Bring the schema up to this release. An existing schema is never created again; an empty one is used.
+    """Apply the migrations of these phases that the schema does not have yet. An empty schema is used as it is.
 
-    On a database that never had Interlock, *post* migrations are applied too: no older release uses it.
+    On a database that never had Interlock, *post* migrations are applied too: no older release uses this database.
     """
     status = await read_status(session, schema)
     if status.state in (State.FOREIGN, State.TOO_NEW):
@@ -48,7 +48,7 @@ async def _apply_patiently(session: Session, schema: str, migration: Migration) 
             return
     raise errors.MigrationBlocked(
         f"Migration {migration.step.version} ({migration.name}) found its tables locked {_ATTEMPTS} times: "
-        "end the long transaction that holds them (see pg_stat_activity), then try again."
+        "end the long transaction that locks them (see pg_stat_activity), then try again."
     )
 
 

@@ -1,8 +1,8 @@
 """The ordered changes to Interlock's own schema, read from ``migrations/NNNN_name.{pre,post}.sql``.
 
-A *pre* migration only adds: older releases go on working. It is applied when a release that needs it starts.
-A *post* migration removes what older releases still use. An operator applies it, once no older release runs.
-So the phases alone show whether a release can work with a schema that is newer than itself.
+A *pre* migration only adds objects, so older releases go on working. It is applied when a release that needs it starts.
+A *post* migration removes objects that older releases still use. An operator applies it once no older release runs.
+So the phases alone show whether a release can work with a schema that is newer than the release.
 """
 
 import re
@@ -39,7 +39,7 @@ class Migration:
 
 @cache
 def all_migrations() -> tuple[Migration, ...]:
-    """Every migration of this release, in order."""
+    """Returns every migration of this release, in order."""
     found = []
     for file in files("interlock.schema").joinpath("migrations").iterdir():
         if match := _FILE.fullmatch(file.name):
@@ -51,17 +51,17 @@ def all_migrations() -> tuple[Migration, ...]:
 
 
 def newest_version() -> int:
-    """The schema version that this release is written for."""
+    """Returns the schema version that this release is written for."""
     return all_migrations()[-1].step.version
 
 
 def whole_schema(schema: str) -> str:
-    """Everything, for a database without Interlock."""
+    """Returns the SQL that creates the whole schema, for a database without Interlock."""
     return in_schema("-- Interlock's whole schema.\nCREATE SCHEMA interlock;\n\n", schema) + changes_since(0, schema)
 
 
 def changes_since(version: int, schema: str) -> str:
-    """The migrations after `version`, for a database that has that one."""
+    """Returns the SQL of the migrations after `version`, for a database whose schema has that version."""
     newer = [migration for migration in all_migrations() if migration.step.version > version]
     return in_schema("\n".join(f"{migration.sql}{_recorded(migration)}" for migration in newer), schema)
 

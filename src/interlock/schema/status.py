@@ -21,7 +21,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class SchemaStatus:
-    """`applied` are the database's migrations, `pending` those that this release would still apply."""
+    """`applied` are the migrations that the database has, `pending` those that this release would still apply."""
 
     schema: str
     state: State
@@ -29,7 +29,7 @@ class SchemaStatus:
     pending: tuple[Migration, ...]
 
     def require(self) -> None:
-        """Raise unless this release can work with the schema as it is."""
+        """Raises a SchemaError unless this release can work with the schema as it is."""
         apply = "run `interlock schema apply`"
         match self.state:
             case State.MISSING:
@@ -38,19 +38,23 @@ class SchemaStatus:
                 raise errors.SchemaOutdated(f"Interlock's schema {self.schema!r} is older than this release: {apply}.")
             case State.FOREIGN:
                 raise errors.SchemaForeign(
-                    f"The schema {self.schema!r} exists and is not Interlock's: name another with INTERLOCK_SCHEMA."
+                    f"The schema {self.schema!r} exists and is not Interlock's: name another schema with "
+                    "INTERLOCK_SCHEMA."
                 )
             case State.TOO_NEW:
                 raise errors.SchemaTooNew(
                     f"Interlock's schema {self.schema!r} was changed by a newer release "
-                    "in a way that this one cannot work with: upgrade Interlock here."
+                    "in a way that this release cannot work with: upgrade Interlock here."
                 )
             case State.CURRENT | State.NEWER:
                 return
 
 
 def judge(applied: Collection[MigrationScript], known: Collection[MigrationScript]) -> State:
-    """The state of a schema with `applied` for a release that knows `known`. Pure; never MISSING or FOREIGN."""
+    """Returns the state of a schema with the migrations `applied`, for a release that knows the migrations `known`.
+
+    This is a pure function, and never returns MISSING or FOREIGN.
+    """
     unknown = set(applied) - set(known)
     if any(step.phase == "post" for step in unknown):
         return State.TOO_NEW
@@ -71,7 +75,10 @@ async def read_status(session: Session, schema: str) -> SchemaStatus:
 
 
 async def _applied(session: Session, schema: str) -> frozenset[MigrationScript] | None:
-    """None: there is no schema of that name, or an empty one. Empty: it has objects, none of them Interlock's."""
+    """Returns the applied migrations, or None if there is no schema of that name or the schema is empty.
+
+    The result is empty if the schema has objects, but none of Interlock's.
+    """
     listing = in_schema("SELECT version, phase FROM interlock.migration", schema)
     row = await session.fetchrow(_SCHEMA_CONTENT, schema)
     if row is None:

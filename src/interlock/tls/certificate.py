@@ -19,16 +19,16 @@ def has_cryptography() -> bool:
 
 
 def need_cryptography() -> None:
-    """Raises TlsUnavailable without the package."""
+    """Raises TlsUnavailable if the package `cryptography` is not installed."""
     if not has_cryptography():
         raise TlsUnavailable("TLS needs the package cryptography: pip install 'interlock[embedded]'.")
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """In PEM: the certificate with those that lead to its authority, its key, and the authority for clients.
+    """The PEM texts of a certificate. `chain` has the certificate and those that lead to its authority.
 
-    Without a `ca` clients check it with the authorities that they trust.
+    `ca` is the authority that clients check the certificate with; without it, clients use the authorities they trust.
     """
 
     chain: str
@@ -37,7 +37,10 @@ class Certificate:
 
 
 def check_pair(certificate: bytes, key: bytes) -> bytes:
-    """The first certificate as DER. Raises ConfigurationError if either is not PEM, or they do not belong together."""
+    """Returns the first certificate as DER.
+
+    Raises ConfigurationError if `certificate` or `key` is not PEM, or if the two do not belong together.
+    """
     need_cryptography()
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -48,7 +51,7 @@ def check_pair(certificate: bytes, key: bytes) -> bytes:
         certified, public = leaf.public_key(), load_pem_private_key(key, password=None).public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigurationError(
-            "The certificate and its key have to be PEM, the key without a pass phrase: convert them first."
+            "The certificate and its key have to be PEM, the key without a pass phrase: convert both first."
         ) from error
     if certified != public:
         raise ConfigurationError(
@@ -58,7 +61,7 @@ def check_pair(certificate: bytes, key: bytes) -> bytes:
 
 
 def names_host(certificate: "x509.Certificate", host: str) -> bool:
-    """True if the certificate is for that host, an address or a name."""
+    """True if the certificate is for `host`, which is an address or a name."""
     from cryptography import x509
 
     try:

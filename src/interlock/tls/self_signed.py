@@ -1,4 +1,4 @@
-"""A self-signed certificate of a server on this machine. Clients trust it as its own authority."""
+"""Makes a self-signed certificate for a server on this machine. Clients trust the certificate as its own authority."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ _CLOCK_SKEW = timedelta(days=1)
 
 
 def self_signed(host_names: Sequence[str] = ()) -> tuple[bytes, bytes]:
-    """A certificate for this machine's loopback addresses and these names, and its private key, both as PEM."""
+    """Returns a certificate for this machine's loopback addresses and these names, and its key, both as PEM."""
     need_cryptography()
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,4 +1,4 @@
-"""The sslmode, in libpq's sense, with which clients can check the TLS of a server."""
+"""Chooses the sslmode, as libpq defines it, with which clients can check the TLS of a server."""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -13,11 +13,11 @@ Mode = Literal["verify-full", "verify-ca", "require"]
 
 @lru_cache(maxsize=1024)
 def sslmode(host: str, ca: str | None) -> Mode:
-    """`host` is the server's, `ca` the certificate (PEM) that clients get. Without it they check nothing.
+    """Returns the strictest mode that works for the server's `host` and `ca`, the certificate (PEM) that clients get.
 
-    If `ca` is the server's own certificate, only that server can show it, under any name. So a server behind an
-    address that did not exist when its certificate was made, as a load balancer's, is checked by the certificate
-    alone. An authority that may have issued others is no proof without the name.
+    Without a `ca`, clients check nothing. If `ca` is the server's own certificate, only that server can show it, under
+    any name. So for an address that did not exist when the certificate was made, such as a load balancer's, clients
+    check the certificate alone. An authority may have issued other certificates: then clients have to check the name.
     """
     if not ca:
         return "require"
@@ -26,7 +26,7 @@ def sslmode(host: str, ca: str | None) -> Mode:
 
 
 def _only_server(ca: str) -> "x509.Certificate | None":
-    """The certificate, if it is a single one, and a server's."""
+    """Returns the certificate, if `ca` is one single certificate of a server."""
     if not has_cryptography():
         return None
     from cryptography import x509

@@ -1,4 +1,4 @@
-"""The verification of an issued certificate before it is used: a server can serve it, and clients can check it."""
+"""Verifies an issued certificate before it is used: a server has to be able to serve it, and clients to check it."""
 
 import ssl
 from collections.abc import Sequence
@@ -19,9 +19,10 @@ _DIGESTS = ("sha256", "sha384", "sha512")
 
 
 def checked(certificate: Certificate, host: str) -> Certificate:
-    """Returns the certificate without other parts of the PEM, which clients would see. `host` is where they connect.
+    """Returns the certificate without other parts of the PEM, which clients would see.
 
-    Raises BadSpec, or TlsUnavailable without the package that reads certificates.
+    `host` is the host that clients connect to. Raises BadSpec if the certificate cannot be used, or TlsUnavailable if
+    the package that reads certificates is missing.
     """
     try:
         check_pair(certificate.chain.encode(), certificate.key.encode())
@@ -36,7 +37,8 @@ def checked(certificate: Certificate, host: str) -> Certificate:
     if authorities:
         if not names_host(chain[0], host):
             raise BadSpec(
-                f"The certificate is not for {host}, where clients connect: have one issued that names that host."
+                f"The certificate is not for {host}, the host that clients connect to: have a certificate issued that "
+                "names this host."
             )
         _check_path(chain, authorities)
         _check_handshake(plain, host)
@@ -57,7 +59,7 @@ def _check_dates(certificate: "x509.Certificate") -> None:
     if not begin <= datetime.now(UTC) <= end:
         raise BadSpec(
             f"The certificate of {_name(certificate)} is valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} "
-            "UTC, so not now: have another issued."
+            "UTC, so it is not valid now: have another certificate issued."
         )
 
 
@@ -71,7 +73,7 @@ def _check_strength(chain: "Sequence[x509.Certificate]") -> None:
         )
         if not strong or digest is None or digest.name not in _DIGESTS:
             raise BadSpec(
-                f"PostgreSQL's TLS does not accept the certificate of {_name(each)}: have one issued for RSA of "
+                f"PostgreSQL's TLS does not accept the certificate of {_name(each)}: have one issued with RSA of "
                 f"{_SMALLEST_RSA} bits or a curve of {_SMALLEST_CURVE}, or more, signed with SHA-256 or better."
             )
 
@@ -85,7 +87,9 @@ def _check_path(chain: "Sequence[x509.Certificate]", authorities: "Sequence[x509
     else:
         current = None
     if current is None:
-        raise BadSpec("The certificate does not lead to the authority that was given: give the whole chain.")
+        raise BadSpec(
+            "The certificate does not lead to the authority that was given: give the whole chain of certificates."
+        )
 
 
 def _check_handshake(certificate: Certificate, host: str) -> None:
@@ -104,7 +108,7 @@ def _check_handshake(certificate: Certificate, host: str) -> None:
                 side.do_handshake()
     except ssl.SSLError as error:
         why = getattr(error, "verify_message", "") or error.reason or "TLS failed"
-        raise BadSpec(f"Clients would not accept the certificate ({why}): have another issued.") from error
+        raise BadSpec(f"Clients would not accept the certificate ({why}): have another certificate issued.") from error
 
 
 def _issued(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:

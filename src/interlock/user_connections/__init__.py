@@ -1,10 +1,10 @@
-"""Adapters for users' own connections, for the few statements that belong into users' own transactions.
+"""Adapters for users' own connections, for the few statements that have to be part of users' own transactions.
 
-No driver is imported: a connection is recognised by the names of its classes. Each driver has a module here. A sync
-connection is used in the caller's thread only, as the caller's own statements are.
+No driver is imported: the names of a connection's classes show its driver. Each driver has a module in this package.
+Interlock uses a sync connection in the caller's thread only, as the caller's own statements do.
 
-The statements of one operation are written once, as a generator (`Steps`), which serves both kinds of connections: the
-caller's thread runs it with a sync connection, an event loop runs it with an async one.
+The statements of one operation are written once, as a generator (`Steps`), for both kinds of connections: the caller's
+thread runs the generator with a sync connection, an event loop runs it with an async connection.
 """
 
 from interlock.user_connections.adapter import AsyncAdapter, Parameters, Rows, SyncAdapter

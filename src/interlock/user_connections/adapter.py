@@ -1,4 +1,4 @@
-"""The adapter of a connection, and the ways in which drivers write parameters."""
+"""The interface of an adapter, and the forms in which drivers take parameters."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,10 @@ class SyncAdapter(Protocol):
     """Statements have PostgreSQL's own placeholders, ``$1``, and return rows."""
 
     def unfit_reason(self) -> str | None:
-        """The reason why this connection cannot take a part of a transaction now, and what to do. None: it can."""
+        """Returns the reason why the connection cannot run a statement in a transaction now, with a remedy.
+
+        Returns None if the connection can.
+        """
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows: ...
 
@@ -33,13 +36,13 @@ def unfit(reason: str) -> ConnectionUnfit:
 
 
 def outside(what_to_do: str) -> str:
-    """The reason for a connection in autocommit mode: between two transactions nothing would hold the statement."""
+    """Returns the reason for a connection in autocommit mode and outside of a transaction."""
     return f"The connection is in autocommit mode and in no transaction: {what_to_do}"
 
 
 @lru_cache(maxsize=512)
 def by_name(statement: str) -> str:
-    """The statement for drivers with ``%(p1)s``."""
+    """Returns the statement for drivers that use the placeholders ``%(p1)s``."""
     return _PLACE.sub(r"%(p\1)s", statement.replace("%", "%%"))
 
 
@@ -49,12 +52,12 @@ def named(parameters: Parameters) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def by_place(statement: str) -> str:
-    """The statement for drivers with ``%s``."""
+    """Returns the statement for drivers that use the placeholder ``%s``."""
     return _PLACE.sub("%s", statement.replace("%", "%%"))
 
 
 def placed(statement: str, parameters: Parameters) -> list[Any]:
-    """One parameter for each ``%s``: a parameter that is used twice is given twice."""
+    """Returns one parameter for each ``%s``: a parameter that the statement uses twice is in the list twice."""
     return [parameters[place] for place in _places(statement)]
 
 

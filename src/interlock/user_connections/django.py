@@ -1,4 +1,4 @@
-"""Django's connections."""
+"""Connections of Django."""
 
 import sys
 from typing import Any
@@ -32,16 +32,16 @@ class DjangoConnection:
 
 
 class NoDjango:
-    """The adapter for an alias when Django is not in use."""
+    """The adapter for an alias or None in a process that has not imported Django's databases."""
 
     def unfit_reason(self) -> str:
-        return "Only Django's connections have aliases, and Django is not in use: pass the connection"
+        return "Only Django has aliases and a default connection, and Django is not in use: pass a connection"
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
         raise LookupError(self.unfit_reason())
 
 
 def by_alias(alias: str | None) -> DjangoConnection | NoDjango:
-    """Without an alias, the default database."""
+    """Returns the adapter for the database with this alias, or for Django's default database if `alias` is None."""
     django = sys.modules.get("django.db")
     return NoDjango() if django is None else DjangoConnection(django.connections[alias or django.DEFAULT_DB_ALIAS])

@@ -10,10 +10,10 @@ from interlock.user_connections.registry import async_adapter, sync_adapter
 T = TypeVar("T")
 
 Steps = Generator[tuple[str, Parameters], Rows, T]
-"""Yields a statement with its parameters, is sent its rows, and returns the result of the operation."""
+"""A generator that yields a statement with its parameters, receives the rows, and returns the operation's result."""
 
 ErrorMap = Callable[[str | None], InterlockError | None]
-"""Maps an error code of the server to Interlock's error. None: the driver's own error is raised."""
+"""Returns Interlock's error for an error code of the server, or None: then the driver's own error is raised."""
 
 _SERIALIZATION_FAILURE = "40001"
 
@@ -21,7 +21,10 @@ _SERIALIZATION_FAILURE = "40001"
 async def run_steps(
     connection: Any, steps: Steps[T], map_error: ErrorMap | None = None, *, in_transaction: bool = True
 ) -> T:
-    """Raises `ConnectionUnfit`, with `in_transaction` also if the connection is in no transaction."""
+    """Run the steps. Raises `ConnectionUnfit` if the connection cannot be used.
+
+    With `in_transaction`, a connection that is not in a transaction cannot be used either.
+    """
     adapter = async_adapter(connection)
     try:
         if in_transaction and (reason := await adapter.unfit_reason()):
@@ -58,20 +61,24 @@ def run_steps_sync(
 
 
 def _mapped(error: Exception, map_error: ErrorMap | None) -> InterlockError | None:
-    """None: the driver's error is raised as it is, because the user's code knows how to handle it."""
+    """Returns Interlock's error for the driver's error, or None to raise the error unchanged.
+
+    An unchanged error of the driver is one that the user's code knows how to handle.
+    """
     if isinstance(error, InterlockError):
         return None
     code = code_of(error)
     if code == _SERIALIZATION_FAILURE:
         return RetryTransaction(
-            "Another transaction has changed what this one has read: roll this one back and run it again.",
+            "Another transaction has changed data that this transaction has read: roll this transaction back, and run "
+            "it again.",
             sqlstate=code,
         )
     return map_error(code) if map_error else None
 
 
 def code_of(error: BaseException | None) -> str | None:
-    """The server's error code, which every driver keeps in an error of its own.
+    """Returns the server's error code, which each driver keeps in an attribute of its own errors.
 
     SQLAlchemy has the driver's error in `orig`; Django raises its own error from the driver's.
     """

@@ -1,6 +1,6 @@
 """Connections of psycopg 3.
 
-A connection outside autocommit mode begins a transaction with its first statement, also if it is Interlock's.
+A connection that is not in autocommit mode begins a transaction with its first statement, which may be Interlock's.
 """
 
 import sys
@@ -45,7 +45,7 @@ class AsyncPsycopgConnection:
 
 
 def _is_behind(connection: Any) -> bool:
-    """In a pipeline BEGIN may have been sent and not answered: then psycopg does not know of the transaction yet."""
+    """True if psycopg may not know of a transaction yet: in a pipeline, BEGIN may be sent and not answered."""
     return bool(connection.autocommit) and connection.info.pipeline_status.name != _NOT_IN_PIPELINE
 
 
@@ -56,6 +56,6 @@ def _unfit(connection: Any) -> str | None:
 
 
 def _cursor(kind: str, connection: Any) -> Any:
-    """A plain cursor: the connection's own cursor factory may use other placeholders or rows of another kind."""
+    """Returns a plain cursor, because the connection's own cursor factory may use other placeholders or other rows."""
     psycopg = sys.modules["psycopg"]
     return getattr(psycopg, kind)(connection, row_factory=psycopg.rows.tuple_row)

@@ -1,4 +1,4 @@
-"""The adapters, by the names of the classes of the connections, so that no driver is imported."""
+"""Finds the adapter for a connection by the names of its classes, so that no driver is imported."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -11,7 +11,7 @@ from interlock.user_connections.adapter import AsyncAdapter, SyncAdapter, unfit
 C = TypeVar("C", bound=Callable[..., Any])
 
 Kinds = Mapping[tuple[str, str], C]
-"""By package and class."""
+"""Adapters by the package and the class of the connection."""
 
 SYNC: Kinds[Callable[[Any], SyncAdapter]] = {
     ("psycopg", "Connection"): psycopg.PsycopgConnection,
@@ -37,7 +37,7 @@ ASYNC: Kinds[Callable[[Any], AsyncAdapter]] = {
 
 
 def find_kind(kinds: Kinds[C], connection: Any) -> C | None:
-    """The entry for the connection's class or for one of its base classes."""
+    """Returns the entry for the connection's class, or for the first of its base classes that has an entry."""
     kind: Any = type(connection)
     for name in _names(kind):
         if found := kinds.get(name):
@@ -47,12 +47,12 @@ def find_kind(kinds: Kinds[C], connection: Any) -> C | None:
 
 @lru_cache(maxsize=64)
 def _names(kind: Any) -> tuple[tuple[str, str], ...]:
-    """Package and name of a class and of each of its base classes."""
+    """Returns package and name of a class, and of each of its base classes."""
     return tuple((each.__module__.partition(".")[0], each.__name__) for each in kind.__mro__)
 
 
 def sync_adapter(connection: Any) -> SyncAdapter:
-    """A text is the alias of one of Django's databases; None is Django's default database."""
+    """Returns the adapter. A string is the alias of one of Django's databases; None is Django's default database."""
     kind = find_kind(SYNC, connection)
     if kind is not None:
         return kind(connection)
@@ -66,11 +66,11 @@ def async_adapter(connection: Any) -> AsyncAdapter:
     if kind is not None:
         return kind(connection)
     if connection is None:
-        raise unfit("Pass the async connection whose transaction this is to be part of")
+        raise unfit("There is no connection: pass the async connection whose transaction has to include this operation")
     if find_kind(SYNC, connection):
         raise unfit(
             f"{_shown(connection)} would block the event loop: pass an async connection, "
-            "or use Interlock, which is sync, in the thread that the connection belongs to"
+            "or use the sync class Interlock in the thread that the connection belongs to"
         )
     raise _unknown(connection)
 

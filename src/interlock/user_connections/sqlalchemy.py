@@ -1,6 +1,6 @@
 """SQLAlchemy's connections and sessions, with any driver for PostgreSQL.
 
-They begin a transaction with their first statement, also if it is Interlock's, unless they are in autocommit mode.
+Unless they are in autocommit mode, they begin a transaction with their first statement, which may be Interlock's.
 Statements are passed to the driver unchanged: SQLAlchemy would guess the types of the parameters, some of them wrongly.
 """
 
@@ -54,7 +54,7 @@ class SqlAlchemySession:
 
 
 class _Async:
-    """The sync adapter, run where SQLAlchemy lets sync code wait for the event loop (`run_sync`)."""
+    """Runs the sync adapter in SQLAlchemy's `run_sync`, where sync code can wait for the event loop."""
 
     def __init__(self, connection: Any, kind: Callable[[Any], "SqlAlchemyConnection | SqlAlchemySession"]) -> None:
         self._connection = connection

@@ -49,7 +49,7 @@ def test_a_standby_is_a_problem_with_a_status_of_its_own(asynchronous: Pair) -> 
 def test_a_primary_with_an_asynchronous_standby(asynchronous: Pair) -> None:
     verdict, says = replication(asynchronous.primary_url)
     assert verdict == "warning"
-    assert "1 asynchronous standby: a failover forgets" in says
+    assert "1 asynchronous standby: a failover loses" in says
 
 
 def test_of_several_servers_each_is_looked_at(asynchronous: Pair) -> None:

@@ -98,7 +98,7 @@ async def test_a_foreign_schema_is_refused_and_left_alone(database_url: str) -> 
     for content in FOREIGN:
         execute(database_url, f"CREATE SCHEMA interlock; {content}")
         before = schema_of(database_url)
-        with pytest.raises(errors.SchemaForeign, match="is not Interlock's: name another with INTERLOCK_SCHEMA"):
+        with pytest.raises(errors.SchemaForeign, match="is not Interlock's: name another schema with INTERLOCK_SCHEMA"):
             await applied(database_url)
         assert schema_of(database_url) == before
         execute(database_url, "DROP SCHEMA interlock CASCADE")

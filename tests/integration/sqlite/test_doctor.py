@@ -31,7 +31,9 @@ def test_a_file_that_serves(url: str, sync_locks: Interlock) -> None:
 async def test_a_file_that_is_not_there_yet_is_not_made(file: Path) -> None:
     found = await findings(file)
     assert worst(found.values()) is Verdict.OK
-    assert found["reachable"].says == "Its directory may be written: the first use of a lease creates the file."
+    assert (
+        found["reachable"].says == "This process may write to the directory: the first use of a lease creates the file."
+    )
     assert list(file.parent.iterdir()) == []
 
 

@@ -104,7 +104,7 @@ def standby(sync_state: str | None, *, state: str | None = "streaming") -> Stand
     ("names", "commit", "standbys", "verdict", "says"),
     [
         ("", "on", (), OK, "without standbys"),
-        ("", "on", (standby("async"),), WARNING, "1 asynchronous standby: a failover forgets"),
+        ("", "on", (standby("async"),), WARNING, "1 asynchronous standby: a failover loses"),
         ("", "on", (standby("async"), standby("async")), WARNING, "2 asynchronous standbys"),
         ("", "on", (standby(None, state=None),), WARNING, "1 asynchronous standby"),
         ("two", "on", (standby("sync"),), OK, "commits wait for two"),

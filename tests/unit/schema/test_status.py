@@ -49,7 +49,7 @@ def test_a_post_migration_that_was_added_under_a_known_number_is_too_new_as_well
     [
         (State.MISSING, errors.SchemaMissing, "run `interlock schema apply`"),
         (State.OUTDATED, errors.SchemaOutdated, "run `interlock schema apply`"),
-        (State.FOREIGN, errors.SchemaForeign, "name another with INTERLOCK_SCHEMA"),
+        (State.FOREIGN, errors.SchemaForeign, "name another schema with INTERLOCK_SCHEMA"),
         (State.TOO_NEW, errors.SchemaTooNew, "upgrade Interlock here"),
     ],
 )

@@ -31,9 +31,9 @@ BAD = {
         replace(GOOD, chain=GOOD.chain[: GOOD.chain.index("-----END CERTIFICATE-----") + 26]),
         "does not lead to the authority",
     ),
-    "over": (AUTHORITY.issue(begin=-2 * HOUR, end=-HOUR), "CN=shop is valid from .* so not now"),
-    "not begun": (AUTHORITY.issue(begin=HOUR, end=2 * HOUR), "so not now"),
-    "another address": (AUTHORITY.issue(addresses=["10.0.0.1"]), "not for 127.0.0.1, where clients connect"),
+    "over": (AUTHORITY.issue(begin=-2 * HOUR, end=-HOUR), "CN=shop is valid from .* so it is not valid now"),
+    "not begun": (AUTHORITY.issue(begin=HOUR, end=2 * HOUR), "so it is not valid now"),
+    "another address": (AUTHORITY.issue(addresses=["10.0.0.1"]), "not for 127.0.0.1, the host that clients connect to"),
     "no address": (AUTHORITY.issue(addresses=[]), "not for 127.0.0.1"),
     "a weak key": (
         AUTHORITY.issue(key=WEAK),

@@ -1,4 +1,4 @@
-"""The checks: pure functions of the observed facts. Each has at least one finding."""
+"""The checks: pure functions of the observed facts. Each check has at least one finding."""
 
 from collections.abc import Callable, Iterator
 

@@ -33,7 +33,10 @@ def schema(facts: DatabaseFacts) -> Iterator[Finding]:
 
 
 def privileges(facts: DatabaseFacts) -> Iterator[Finding]:
-    """Privileges that were never granted are taken as intended; those granted in part (by an older release) are not."""
+    """A part of Interlock without any privileges is taken as intended.
+
+    A part that has only some of its privileges, as after a grant by an older release, is a problem.
+    """
     if facts.schema is not None and facts.schema.state in (State.MISSING, State.FOREIGN):
         yield _may_create(facts)
         return
@@ -65,7 +68,7 @@ def lacking(facts: DatabaseFacts, use: str) -> list[Need]:
 
 
 def is_granted(facts: DatabaseFacts, use: str) -> bool:
-    """True if the role has a privilege that only this use needs, and that PUBLIC does not have."""
+    """True if the role has a privilege that only this part needs, and that PUBLIC does not have."""
     elsewhere = {need for other in facts.needs if other != use for need in facts.needs[other]}
     return any(facts.held[need] is Privilege.YES for need in facts.needs[use] if need not in elsewhere)
 
@@ -89,6 +92,6 @@ def _listed(words: list[str]) -> str:
 
 
 def _some(needs: list[Need]) -> str:
-    """A few of the needs: a new release may add dozens."""
+    """Names a few of the needed privileges, because a new release may add dozens."""
     more = [f"{len(needs) - _SHOWN} more"] if len(needs) > _SHOWN else []
     return _listed([str(need) for need in needs[:_SHOWN]] + more)

@@ -1,4 +1,4 @@
-"""Checks the clocks. Leases use the database's clock alone: a step of it hurts, or a failover to another clock."""
+"""Checks the clocks. Leases use the database's clock alone: its steps do harm, and failovers to another clock."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ APART = 1.0
 FAR_APART = 10.0
 LONG_SILENT = 60.0
 
-_SYNCHRONISE = "Make sure that both run a time service that slews (chrony, systemd-timesyncd) and never steps."
+_SYNCHRONISE = "Make sure that both machines run a time service that slews (chrony, systemd-timesyncd) and never steps."
 
 
 def clocks(facts: DatabaseFacts) -> Iterator[Finding]:
@@ -18,7 +18,10 @@ def clocks(facts: DatabaseFacts) -> Iterator[Finding]:
     says = f"The database's clock is {_apart(clock)} this machine's, give or take {shown(clock.uncertainty)}."
     if clock.at_least >= FAR_APART:
         yield problem(
-            "clock", f"{says} Once it is corrected by a step, live leases are granted again.", _SYNCHRONISE, figures
+            "clock",
+            f"{says} If a step corrects the clock, leases that are still held are granted again.",
+            _SYNCHRONISE,
+            figures,
         )
     elif clock.at_least >= APART:
         yield warning("clock", says, _SYNCHRONISE, figures)
@@ -29,7 +32,7 @@ def clocks(facts: DatabaseFacts) -> Iterator[Finding]:
 
 
 def _of_standby(standby: StandbyFacts) -> Iterator[Finding]:
-    """A standby's last answer carries its own time: one from the future gives it away."""
+    """Judges the time in a standby's last answer, by the standby's clock: a time in the future shows a wrong clock."""
     if standby.answered_ago is None:
         return
     if standby.answered_ago <= -APART:
@@ -38,12 +41,12 @@ def _of_standby(standby: StandbyFacts) -> Iterator[Finding]:
         yield warning(
             "clock",
             f"The standby {standby.name} answered {shown(standby.answered_ago)} ago, by its own clock.",
-            f"Either it is stuck, or its clock is behind. {_SYNCHRONISE}",
+            f"Either the standby is stuck, or its clock is behind. {_SYNCHRONISE}",
         )
 
 
 def clocks_of_servers(found: Sequence[ServerFacts]) -> Iterator[Finding]:
-    """The clock of each standby against the primary's, where the URL names them all."""
+    """Compares the clock of each standby with the primary's, if the URL names the servers."""
     primary = next((server.clock for server in found if server.is_standby is False), None)
     for server in found:
         if primary and server.clock and server.is_standby:
@@ -67,7 +70,7 @@ def _against_primary(name: str, clock: Offset) -> Finding:
 
 
 def _ahead(name: str, ahead: float, at_least: float) -> Finding:
-    """Judged by the certain part of its offset."""
+    """Returns the finding for a clock that is ahead, judged by the certain part of its offset."""
     says = (
         f"The clock of the standby {name} is {shown(ahead)} ahead of the primary's: "
         "after a failover, leases end that much too early."

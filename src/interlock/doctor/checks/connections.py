@@ -1,4 +1,4 @@
-"""Checks the path to the server, and the free connections."""
+"""Checks for a pooler on the path to the server, and counts the free connections."""
 
 from collections.abc import Iterator
 
@@ -26,30 +26,31 @@ def pooler(facts: DatabaseFacts) -> Iterator[Finding]:
         case Pooler.SESSION:
             yield warning(
                 "pooler",
-                "A connection pooler in session mode: leases work, gates need an option, session locks refuse it.",
+                "The connection is to a pooler in session mode: leases work, gates need an option, "
+                "session locks refuse the pooler.",
                 f"{_OWN_ADDRESS}, or gates --session-pooler.",
                 figures,
             )
         case Pooler.TRANSACTION:
             yield warning(
                 "pooler",
-                "A connection pooler in transaction mode: leases and guards work, waiters poll; "
-                "gates and session locks refuse it.",
-                f"{_OWN_ADDRESS}; leases wake sooner on it too.",
+                "The connection is to a pooler in transaction mode: leases and guards work, waiters poll; "
+                "gates and session locks refuse the pooler.",
+                f"{_OWN_ADDRESS}; there, waiters for leases wake sooner too.",
                 figures,
             )
         case Pooler.STATEMENT:
             yield problem(
                 "pooler",
-                "A connection pooler in statement mode: there are no transactions, so nothing can be guarded.",
-                "Put it in transaction mode, or use the database's own address.",
+                "The connection is to a pooler in statement mode: it has no transactions, so guards cannot work.",
+                "Put the pooler in transaction mode, or use the database's own address.",
                 figures,
             )
         case Pooler.UNKNOWN:
             yield warning(
                 "pooler",
-                "A connection pooler in an unknown mode, because it accepted no second client.",
-                "Check its pool_mode and the size of its pool, or use the database's own address.",
+                "The connection is to a pooler. Its mode is unknown, because it accepted no second client.",
+                "Check the pooler's pool_mode and pool size, or use the database's own address.",
                 figures,
             )
 

@@ -7,7 +7,7 @@ from interlock.doctor.result import Finding, ok, problem, warning
 from interlock.errors import NotPrimary
 from interlock.stores.postgres import quote_identifier
 
-_FORGETS = "a failover forgets the last commits"
+_FORGETS = "a failover loses the last commits"
 
 
 def durability(facts: DatabaseFacts) -> Iterator[Finding]:
@@ -16,7 +16,7 @@ def durability(facts: DatabaseFacts) -> Iterator[Finding]:
         said = True
         yield problem(
             "durability",
-            "fsync is off: after a crash of the machine the database may be damaged, and leases be granted twice.",
+            "fsync is off: after a crash of the machine the database may be damaged, and leases may be granted twice.",
             "Set fsync = on in postgresql.conf.",
         )
     if facts.settings["full_page_writes"].value == "off":
@@ -31,7 +31,7 @@ def durability(facts: DatabaseFacts) -> Iterator[Finding]:
         yield warning(
             "durability",
             "synchronous_commit is off: Interlock's own grants wait for the disk all the same, "
-            "but a crash forgets what your transactions wrote last, under a guard too.",
+            "but a crash loses the last writes of your own transactions, also of guarded transactions.",
             "Set synchronous_commit = on for the role or the database.",
         )
     if not said:
@@ -42,7 +42,7 @@ def replication(facts: DatabaseFacts) -> Iterator[Finding]:
     if facts.is_standby:
         yield problem(
             "replication",
-            "This is a standby: nothing can be leased here, and no gate be passed.",
+            "This is a standby: leases and gates do not work here.",
             "Give the URL the primary's address, or every server's, and target_session_attrs=read-write.",
             exit_status=NotPrimary.exit_status,
         )
@@ -53,9 +53,9 @@ def replication(facts: DatabaseFacts) -> Iterator[Finding]:
         yield warning(
             "replication",
             f"This is a primary with {count} asynchronous standby{'s' * (count > 1)}: {_FORGETS}, "
-            "so that a lease that was granted may be granted again after the wait that follows, "
-            "and what was written under it be gone.",
-            "Name a standby in synchronous_standby_names if that must not be.",
+            "so a lease that was granted may be granted again after the wait that follows, "
+            "and data that were written under the lease may be lost.",
+            "Name a standby in synchronous_standby_names if this must not happen.",
         )
     else:
         yield ok("replication", "This is a primary, without standbys that are connected.")
@@ -68,7 +68,8 @@ def _synchronous(facts: DatabaseFacts) -> Finding:
     if not waits:
         return warning(
             "replication",
-            f"synchronous_standby_names is set, but with synchronous_commit = {commit} no commit waits: {_FORGETS}.",
+            f"synchronous_standby_names is set, but with synchronous_commit = {commit} no commit waits for a standby: "
+            f"{_FORGETS}.",
             "Set synchronous_commit = on for the role or the database.",
         )
     if any(standby.state is None for standby in facts.standbys):

@@ -1,4 +1,4 @@
-"""Checks that the server answers, how fast it does, and the roles of several servers."""
+"""Checks that the server answers, how fast it answers, and the roles of several servers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ TOO_SLOW = 1.0
 
 
 def not_reached(error: StoreError) -> Finding:
-    """The error's own sentence already says what to do."""
+    """Returns the finding for an unreachable database. The error's own sentence already says what to do."""
     return problem("reachable", str(error), exit_status=error.exit_status)
 
 
@@ -21,7 +21,7 @@ def reachable(facts: DatabaseFacts) -> Iterator[Finding]:
 
 def answers(taken: float) -> Finding:
     says = f"It answers within {shown(taken)}."
-    nearer = "Bring the two nearer to each other; until then, a ttl of a minute or more."
+    nearer = "Bring this process and the database nearer to each other; until then, use a ttl of a minute or more."
     figures = {"round_trip": taken}
     if taken >= TOO_SLOW:
         return problem("reachable", says, nearer, figures, exit_status=EX_UNAVAILABLE)
@@ -31,12 +31,12 @@ def answers(taken: float) -> Finding:
 
 
 def version(facts: DatabaseFacts) -> Iterator[Finding]:
-    """Servers that are too old refuse the connection earlier."""
+    """Always a good finding: a server that is too old was refused before, when the connection was opened."""
     yield ok("version", f"It is PostgreSQL {facts.version}.", {"version": facts.version})
 
 
 def servers(found: Sequence[ServerFacts], wanted: str | None) -> Iterator[Finding]:
-    """The role of each of several servers; no finding if the URL names one."""
+    """Checks the role of each of several servers. There is no finding if the URL names only one server."""
     if not found:
         return
     primaries = [server.address for server in found if server.is_standby is False]
@@ -45,17 +45,17 @@ def servers(found: Sequence[ServerFacts], wanted: str | None) -> Iterator[Findin
         yield problem(
             "servers",
             f"More than one of the servers takes writes: {', '.join(primaries)}.",
-            "Stop all but one, or name only those that belong together: each of them would grant the same lease.",
+            "Stop all but one, or name only servers of one cluster: each of these servers would grant the same lease.",
         )
     for server in silent:
         yield warning(
-            "servers", f"{server.address} was not reached: {server.error}", "Make sure that it can take over."
+            "servers", f"{server.address} was not reached: {server.error}", "Make sure that this server can take over."
         )
     if wanted in (None, "any", "prefer-standby", "standby", "read-only"):
         yield warning(
             "servers",
             "The URL names several servers and does not ask for the one that takes writes.",
-            "Add target_session_attrs=read-write to it.",
+            "Add target_session_attrs=read-write to the URL.",
         )
     if len(primaries) <= 1 and not silent:
         yield ok("servers", "Each answers: " + ", ".join(map(_called, found)) + ".")

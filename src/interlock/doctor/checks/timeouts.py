@@ -9,7 +9,7 @@ from interlock.stores.postgres import quote_identifier
 
 
 class Limit(NamedTuple):
-    """A timeout below these is harmful; 0, which means none, never is."""
+    """A timeout below these limits is harmful. The value 0 means no timeout, and is never harmful."""
 
     warns_below: float
     fails_below: float
@@ -18,7 +18,7 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "statement_timeout": Limit(60, 1, "a migration's statement that takes longer is cancelled"),
-    "lock_timeout": Limit(1, 0.1, "a statement that meets a row that is just being written gives up"),
+    "lock_timeout": Limit(1, 0.1, "a statement that needs a row that another transaction is writing gives up"),
     "idle_in_transaction_session_timeout": Limit(10, 1, "a guarded transaction that pauses for longer is ended"),
     "idle_session_timeout": Limit(3600, 5, "a session that waits for a lease or holds a lock in silence is ended"),
     "transaction_timeout": Limit(60, 1, "a migration or a guarded transaction that takes longer is ended"),
@@ -34,12 +34,12 @@ def timeouts(facts: DatabaseFacts) -> Iterator[Finding]:
     if deadlock > SLOW_TO_SEE_DEADLOCKS:
         yield warning(
             "time-outs",
-            f"deadlock_timeout is {shown(deadlock)}: two transactions that wait for each other do so for that long.",
+            f"deadlock_timeout is {shown(deadlock)}: two transactions that block each other wait for that long.",
             "Set deadlock_timeout = '1s' in postgresql.conf.",
             {"deadlock_timeout": deadlock},
         )
     elif not hurting:
-        yield ok("time-outs", "None that would hurt.")
+        yield ok("time-outs", "No timeout is harmful.")
 
 
 def _hurts(name: str, setting: Setting) -> bool:
@@ -54,7 +54,7 @@ def _finding(name: str, facts: DatabaseFacts) -> Finding:
 
 
 def _mended(name: str, facts: DatabaseFacts) -> str:
-    """The statement that resets it where it was set, or overrides it for the role if it is set for all roles."""
+    """Returns the remedy: reset the timeout where it was set, or override a timeout of all roles for this role."""
     role, database = quote_identifier(facts.role), quote_identifier(facts.database)
     match facts.settings[name].source:
         case "client":
