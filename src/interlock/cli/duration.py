@@ -9,7 +9,7 @@ from interlock.clock import duration_of
 
 
 class DurationParameter(click.ParamType):  # type: ignore[type-arg] # generic only in its stubs
-    """``90``, ``90s``, ``500ms``, ``5m``, ``1h``, ``2d``; the command gets seconds."""
+    """A duration, such as ``90``, ``90s``, ``500ms``, ``5m``, ``1h`` or ``2d``. The command gets seconds."""
 
     name = "duration"
 

@@ -113,7 +113,7 @@ async def _rows(session: "Session", settings: "Settings", statement: str, *args:
 
     await _require_schema(session, settings)
     if not await session.fetchval("SELECT to_regclass($1) IS NOT NULL", f"{engine_schema(settings.schema)}.instances"):
-        raise NothingToDo("No replica has run orchestrations on this database yet.")
+        raise NothingToDo("No replica has run orchestrations on this database yet: start one, or check --database.")
     return await session.fetch(Statements(settings.schema)[statement], *args)
 
 

@@ -41,6 +41,6 @@ def _server() -> Callable[[Settings, Callable[[str], None]], None]:
             raise
         raise ConfigurationError(
             f"`interlock up` needs packages that are not installed ({error.name}): "
-            "pip install 'interlock[server,embedded]'."
+            "run pip install 'interlock[server,embedded]'."
         ) from error
     return serve

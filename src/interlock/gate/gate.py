@@ -156,7 +156,7 @@ class AsyncGate:
         The loss of the gate does not cancel the caller's code.
         """
         if self._entered:
-            raise errors.ConfigurationError("This gate object is in use: make one for each passage.")
+            raise errors.ConfigurationError("This gate object is in use: create one for each passage.")
         self._entered = True
         try:
             return await self._enter()

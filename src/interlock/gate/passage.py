@@ -94,7 +94,10 @@ class AsyncPassage:
         """Run an effect exactly once on a system that has no transactions; see `interlock.gate.steps`."""
         await self.report(key)
         if self._ledger is None:
-            raise errors.GateError(f"The gate {self.gate} keeps no records, so it cannot run steps.", gate=self.gate)
+            raise errors.GateError(
+                f"The gate {self.gate} keeps no records, so it cannot run steps: use a gate with recorded=True.",
+                gate=self.gate,
+            )
         async with self._loss_on_error():
             return await self._ledger.run(key, precondition, effect)
 

@@ -1,4 +1,4 @@
-"""The remains of a predecessor: nothing of a migration with an unclean end works on when the next migration begins.
+"""The remains of a predecessor: every part of a migration with an unclean end has to stop before the next one begins.
 
 If the new holder of the lock finds an open run, its migrator was killed, cut off or suspended. Two things may be left:
 

@@ -72,7 +72,7 @@ class Gate:
 
     def __enter__(self) -> Passage:
         if self._loop is not None:
-            raise ConfigurationError("This gate object is in use: make one for each passage.")
+            raise ConfigurationError("This gate object is in use: create one for each passage.")
         self._loop = LoopThread("interlock-gate")
         try:
             return Passage(self._loop.run(self._gate.enter()), self._loop)

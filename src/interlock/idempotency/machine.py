@@ -46,7 +46,7 @@ class StateMachine:
         found = self.transitions.get(state, {}).get(event)
         if found is None:
             raise IllegalTransition(
-                f"{self.table} in the state {state!r} has no event {event!r}: {self._known(state)}.",
+                f"The state {state!r} of {self.table} does not have the event {event!r}: {self._known(state)}.",
                 state=state,
                 event=event,
             )
@@ -145,7 +145,7 @@ $interlock$;
             if found == target:
                 return decided(Replayed(event, self.table, key, found))
             if found not in sources:  # otherwise it got there since the UPDATE: try again
-                reason = f"in the state {found!r} there is no such event: {self._known(found)}"
+                reason = f"the state {found!r} does not have this event: {self._known(found)}"
                 return decided(Refused(event, self.table, key, found, reason))
         raise RetryTransaction(
             f"A row of {self.table} changed at each attempt: roll the transaction back and run it again.",
@@ -167,7 +167,7 @@ $interlock$;
 
     def _known(self, state: str) -> str:
         events = self.transitions.get(state)
-        return f"it has {', '.join(events)}" if events else "it has none"
+        return f"its events are {', '.join(events)}" if events else "it has no events"
 
     def _check(self) -> None:
         self._quoted()

@@ -61,7 +61,9 @@ class Table:
     def _create(self, values: Mapping[str, Any]) -> Steps[Decision]:
         missing = [name for name in self._names if values.get(name) is None]
         if missing:
-            raise ConfigurationError(f"A row of {self.name} needs its {' and its '.join(missing)} to be created once.")
+            raise ConfigurationError(
+                f"A row of {self.name} was not created, because its {' and its '.join(missing)} is missing: pass it."
+            )
         columns = ", ".join(map(column, values))
         places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
         insert = (

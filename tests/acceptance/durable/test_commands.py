@@ -50,4 +50,7 @@ def test_an_unknown_orchestration_is_one_line(interlock_url: str) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "no orchestration 'unknown'" in done.stderr
     done = interlock("orchestration", "list", url=interlock_url)
-    assert (done.returncode, done.stderr) == (1, "interlock: No replica has run orchestrations on this database yet.\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "interlock: No replica has run orchestrations on this database yet: start one, or check --database.\n",
+    )

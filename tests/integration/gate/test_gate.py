@@ -227,7 +227,7 @@ async def test_a_recorded_version_decides_the_verdict(interlock_url: str, mine: 
 async def test_an_old_replica_refuses_a_newer_schema_that_is_not_compatible(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url, version=4, compatible_since=3):
         pass
-    with pytest.raises(errors.SchemaTooNew, match="migrated to version 4, which version 2 cannot work with"):
+    with pytest.raises(errors.SchemaTooNew, match="migrated to version 4, and version 2 cannot work with it"):
         await AsyncGate("shop", url=interlock_url, version=2).enter()
     assert not is_held(interlock_url, "shop")
 

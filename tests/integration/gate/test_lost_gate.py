@@ -182,7 +182,7 @@ async def test_a_run_that_was_taken_over_does_not_end_as_done(interlock_url: str
     gate = AsyncGate("shop", url=interlock_url)
     await gate.enter()
     execute(interlock_url, "UPDATE interlock.gate_run SET ended_at = now(), outcome = 'abandoned'")
-    with pytest.raises(errors.GateLost, match="taken over"):
+    with pytest.raises(errors.GateLost, match="took over the gate"):
         await gate.leave()
 
 

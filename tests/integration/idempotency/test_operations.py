@@ -106,7 +106,7 @@ def test_a_state_may_be_an_enum(database_url: str) -> None:
         assert isinstance(refused, Refused)
         assert (refused.value, refused.reason) == (
             "shipped",
-            "in the state 'shipped' there is no such event: it has none",
+            "the state 'shipped' does not have this event: it has no events",
         )
 
 

@@ -78,7 +78,7 @@ def wanted_in(path: Path) -> list[dict[str, Any]]:
         text = path.read_text(encoding="utf-8-sig")
         found = _toml(text) if path.suffix == ".toml" else json.loads(text)
     except OSError as error:
-        raise ConfigurationError(f"The file {path} cannot be read: {error.strerror}.") from error
+        raise ConfigurationError(f"The file {path} cannot be read ({error.strerror}): use another file.") from error
     except ValueError as error:
         kind = "TOML" if path.suffix == ".toml" else "JSON"
         raise ConfigurationError(f"The file {path} is not valid {kind}: {error}.") from error

@@ -14,7 +14,10 @@ def yes_option(command: F) -> F:
 
 
 def confirm(question: str, action: str) -> None:
-    """Ask before something is lost. Raises a usage error without a terminal: "use --yes to `action`" (``delete``)."""
+    """Ask before something is lost. Without a terminal, raise a usage error: use --yes to `action`.
+
+    `action` is a verb, for example ``delete``.
+    """
     require_terminal(action)
     click.confirm(question, abort=True, err=True)
 

@@ -115,8 +115,8 @@ def _private_text(path: Path, *, locked: bool = False) -> str:
     with path.open(encoding="utf-8", errors="replace") as file:
         if os.fstat(file.fileno()).st_mode & 0o077:
             raise KeyRefused(
-                f"Users other than its owner may use {path}: chmod 600 {path}. If the key may have been read, remove "
-                "the file, revoke the key (`interlock key list`), and restart `interlock up`."
+                f"Users other than its owner may use {path}: run `chmod 600 {path}`. If one of them may have read the "
+                "key, remove the file, revoke the key (`interlock key list`), and restart `interlock up`."
             )
         if locked and _is_free(file.fileno()):
             raise ValueError(path)
