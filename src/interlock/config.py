@@ -58,7 +58,7 @@ class Settings:
         default_factory=_default_data_dir,
     )
     host: str = _setting("The address that the control plane listens on.", default="127.0.0.1")
-    port: int = _setting("The port that the control plane listens on; 0 takes a free one.", default=8080)
+    port: int = _setting("The port that the control plane listens on; 0 means any free port.", default=8080)
     server: str | None = _setting(
         "The control plane that commands talk to: https://host. Default: the control plane that runs on the data "
         "directory.",
@@ -102,7 +102,9 @@ class Settings:
     kubeconfig: Path | None = _setting(
         "The kubeconfig file. Default: the pod's own account, else KUBECONFIG, else ~/.kube/config.", default=None
     )
-    kubernetes_context: str | None = _setting("A context of the kubeconfig. Default: the current one.", default=None)
+    kubernetes_context: str | None = _setting(
+        "A context of the kubeconfig. Default: the current context.", default=None
+    )
     kubernetes_namespace: str | None = _setting(
         "The namespace of instances on Kubernetes. Default: the namespace of the context, or of the pod.", default=None
     )

@@ -84,7 +84,7 @@ class StoppingAnswer:
         except asyncio.CancelledError:
             if not has_started:  # otherwise the end of the connection tells the client
                 detail = (
-                    "This replica is stopping and has not finished the request: send it again, "
+                    "This replica is stopping and has not finished the request: send the request again, "
                     "under the same Idempotency-Key."
                 )
                 await problem(503, detail, code="stopping")(scope, receive, send)

@@ -172,7 +172,9 @@ def _identity(scope: Any) -> Identity:
     try:
         found = import_string(scope)
     except ImportError as error:
-        raise ConfigurationError(f"INTERLOCK['IDEMPOTENCY']['SCOPE'] cannot be imported: {error}.") from error
+        raise ConfigurationError(
+            f"INTERLOCK['IDEMPOTENCY']['SCOPE'] cannot be imported ({error}): correct its path."
+        ) from error
     if not callable(found):
         raise ConfigurationError(f"INTERLOCK['IDEMPOTENCY']['SCOPE'] is {scope}, which is not a function: name one.")
     return found  # type: ignore[no-any-return]

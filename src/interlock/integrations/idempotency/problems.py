@@ -57,7 +57,7 @@ def not_kept(status: int) -> Answer:
     return problem(
         409,
         f"This request was carried out before and answered with {status}. That answer was too large to be kept, so it "
-        "cannot be sent again. Nothing was done now.",
+        "cannot be sent again. This time nothing was done: look at the result of the first request.",
         code="idempotency_answer_not_kept",
     )
 

@@ -36,7 +36,7 @@ class Authentication:
         values = Headers(scope=scope).getlist("authorization")
         scheme, _, key = values[0].partition(" ") if len(values) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not key:
-            detail = "The request needs a key: send it as `Authorization: Bearer KEY`."
+            detail = "The request needs a key: send the key as `Authorization: Bearer KEY`."
             return _unauthorized("key_missing", detail, "Bearer")
         try:
             owner = await _owner(control, key.strip())

@@ -46,7 +46,7 @@ class Outcomes(BaseModel):
 _SOME_REFUSED: dict[int | str, dict[str, Any]] = {
     SOME_REFUSED: {
         "model": Outcomes,
-        "description": "Some instances were refused. Under an Idempotency-Key, send the whole request again.",
+        "description": "Some instances were refused. If the request had an Idempotency-Key, repeat the whole request.",
     }
 }
 

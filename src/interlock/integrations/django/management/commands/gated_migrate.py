@@ -27,7 +27,7 @@ class Command(migrate.Command):  # type: ignore[misc]
             "--gate-policy",
             choices=get_args(Policy),
             default="wait",
-            help="What to do while another replica migrates. Default: wait.",
+            help="The behaviour while another replica migrates. Default: wait.",
         )
         gate.add_argument(
             "--gate-timeout",
@@ -39,7 +39,7 @@ class Command(migrate.Command):  # type: ignore[misc]
             "--gate-newer",
             choices=get_args(gated_migration.Newer),
             default="refuse",
-            help="What to do if a newer release has migrated the database. Default: refuse.",
+            help="The behaviour if a newer release has migrated the database. Default: refuse.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
