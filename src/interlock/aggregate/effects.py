@@ -1,8 +1,9 @@
 """Steps of orchestrations on the records of one kind. A step may be repeated, and leaves one effect and one event.
 
-Permissions: the record names the orchestration that works on it, and only the steps of that one write the record. Each
-write is one transaction with the fence of the attempt, the lock of the record, the comparison of its orchestration, and
-the event (`owned`). A step of any other orchestration is refused (`RecordOvertaken`) before its effect.
+Permissions: the record names the orchestration that works on it, and only the steps of that orchestration write the
+record. Each write is one transaction with the fence of the attempt, the lock of the record, the comparison of its
+orchestration, and the event (`owned`). A step of any other orchestration is refused (`RecordOvertaken`) before its
+effect.
 
 Crashes: a crash between an effect and its event leaves the effect, which the next attempt confirms. Interlock's fence
 does not stop an effect outside the database if another orchestration takes over during the step. So an orchestration

@@ -1,4 +1,6 @@
-"""Requests for work on records. A request is part of the caller's transaction, and takes effect if that commits.
+"""Requests for work on records.
+
+A request is part of the caller's transaction, and takes effect when the transaction commits.
 
 Permissions: a request locks the record. While an orchestration works on the record, only a request that takes over is
 accepted. Such a request writes its own orchestration into the record, so that no step of the previous orchestration
@@ -100,7 +102,7 @@ class Requests(Generic[R]):
     ) -> R:
         """Start the deletion, even while another orchestration works on the record.
 
-        `check` may raise an error to refuse it.
+        `check` may raise an error to refuse the deletion.
 
         A record that is being deleted is returned unchanged.
         """

@@ -78,7 +78,7 @@ class RecordTable(Generic[R]):
         return await self.read(connection, id)
 
     async def lock(self, connection: Any, id: str) -> R:
-        """Lock the record: no other transaction writes it until this one ends."""
+        """Lock the record: no other transaction writes it until the current transaction ends."""
         return self.one(await self._fetch_own(connection, "lock", id), id)
 
     async def change(self, connection: Any, id: str, at: datetime | None = None, **columns: Any) -> datetime:

@@ -86,7 +86,10 @@ class Rfc2136:
         return await self._lookup(await self._entry(name))
 
     async def _create_or_update(self, entry: _Entry, owner: str, record: dns.rdata.Rdata | None) -> bool:
-        """Return True if the name was free. Without `record` nothing is changed."""
+        """Create or update the name.
+
+        Returns True if the name was free. Without `record`, only check, and change nothing.
+        """
         mark = marks.mark(owner)
         for _ in range(_TRIES):
             if await self._create(entry, mark, record):

@@ -5,7 +5,7 @@ An effect counts only in a transaction that has locked the row (`fence`) while t
 number. So a worker that was stopped, and whose step another worker has begun in the meantime, can no longer write.
 
 Crashes: a crash after the count was raised leaves an unused number. A crash inside a fenced transaction leaves nothing.
-A crash after its commit leaves the effect, which the next attempt finds by `key`, which is the same for all attempts.
+A crash after its commit leaves the effect, which the next attempt finds by `key`: all attempts have the same key.
 """
 
 import asyncio

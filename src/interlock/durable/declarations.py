@@ -62,7 +62,7 @@ class Retry:
 USUAL = Retry()
 ONCE = Retry(attempts=1)
 FOREVER = Retry(attempts=1_000_000)
-"""For steps that need nothing but the database."""
+"""The policy for steps that need only the database."""
 
 
 @dataclass(frozen=True, eq=False)

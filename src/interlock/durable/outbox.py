@@ -24,7 +24,7 @@ from interlock.logs import events
 log = events(__name__)
 
 _GRACE = 1.0
-"""Seconds in which the process that recorded a request starts it itself."""
+"""Seconds in which the process that recorded a request starts the orchestration itself."""
 _BATCH = 5000
 _BUSY = (errors.LockNotAvailable, errors.StatementFailed)
 

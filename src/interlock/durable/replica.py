@@ -46,7 +46,7 @@ The engine's locks of 5 s use this machine's clock.
 _MARGIN = 5.0
 _SWEEP_EVERY = 1.0
 _PASSWORD_LASTS = 600.0
-"""Seconds. Tokens of cloud providers are valid for a quarter of an hour."""
+"""Seconds for which an engine keeps a password. Tokens of cloud providers are valid for a quarter of an hour."""
 _PRUNE_EVERY = 3600.0
 
 
@@ -91,11 +91,11 @@ class AsyncDurable:
     """``async with AsyncDurable(work) as durable:`` runs activities and orchestrations until the block ends.
 
     `url` defaults to ``INTERLOCK_DATABASE_URL``, else to the database of the `interlock up` that runs on this machine.
-    `password` is called for each connection, and every ten minutes for the engine's. `concurrency` is the number of
-    activities that this replica runs at once; 0 runs none, for a process that only makes requests. An orchestration is
-    deleted when the time `retention` has passed since its end. When the block ends, running activities have `patience`
-    seconds to finish; they are then interrupted, and other replicas repeat them. `patience=None` waits for running
-    activities up to their own timeouts.
+    `password` is called for each connection, and every ten minutes for the engine's connections. `concurrency` is the
+    number of activities that this replica runs at once; 0 runs none, for a process that only makes requests. An
+    orchestration is deleted when the time `retention` has passed since its end. When the block ends, running activities
+    have `patience` seconds to finish; they are then interrupted, and other replicas repeat them. `patience=None` waits
+    for running activities up to their own timeouts.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class AsyncDurable:
             check_known(id, await fetch_value(connection, self.statements["cancel"], id, reason))
 
     async def begin(self, id: str) -> None:  # noqa: A002
-        """Start a recorded orchestration now, after the commit of its transaction, instead of within seconds."""
+        """Start a recorded orchestration at once, after the commit. Otherwise it starts within seconds."""
         row = await self._row(id)
         if row["cancel_requested_at"] is None:
             with self._left_to_outbox(id):

@@ -1,7 +1,7 @@
 """Requests for orchestrations: start one, or cancel one.
 
-A request is checked before anything is sent. It is then recorded on the connection that is at hand: Interlock's own, or
-the caller's, in the caller's own transaction. Nothing here needs an engine, because the record is the outbox.
+A request is checked before anything is sent. It is then recorded on Interlock's own connection, or on the caller's, in
+the caller's own transaction. This module needs no engine, because the outbox passes the record to the engine.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The status, history and outcome of orchestrations, read from their records. Nothing here needs an engine."""
+"""The status, history and outcome of orchestrations, read from their records. This module needs no engine."""
 
 import json
 from collections.abc import Sequence

@@ -40,7 +40,8 @@ class OrchestrationHandle(Generic[O]):
 
 
 class Durable:
-    """``with Durable(work) as durable:`` runs activities and orchestrations until the block ends, for any threads.
+    """``with Durable(work) as durable:`` runs activities and orchestrations until the block ends, for callers in any
+    thread.
 
     It works like `AsyncDurable`, with blocking methods. Activities may be plain functions, which run in threads.
     """
@@ -106,7 +107,7 @@ class Durable:
             check_known(id, fetch_value_sync(connection, self._durable.statements["cancel"], id, reason))
 
     def begin(self, id: str) -> None:  # noqa: A002
-        """Start a recorded orchestration now, after the commit of its transaction, instead of within seconds."""
+        """Start a recorded orchestration at once, after the commit. Otherwise it starts within seconds."""
         self.run(self._durable.begin(id))
 
     def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002

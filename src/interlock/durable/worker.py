@@ -1,8 +1,8 @@
 """The worker that runs activities. The engine calls it in a thread of its own.
 
 A plain function runs in that thread. A coroutine function runs on the application's event loop, and the thread waits
-for it. If the database is unreachable when an attempt begins, the worker waits, because that is no failure of the
-activity. The engine may give the step to another replica in the meantime; both are attempts, and the fence lets one of
+for it. If the database is unreachable when an attempt begins, the worker waits, because the activity itself has not
+failed. The engine may give the step to another replica in the meantime; both are attempts, and the fence lets one of
 them write.
 """
 

@@ -129,7 +129,7 @@ class InstanceActivities(Effects[InstanceRecord]):
         return ObservedState(observation.state, observation.detail, self._context.timing.timeout)
 
     async def _probe(self, attempt: Attempt, task: Task) -> ProbeResult:
-        """Connect to the instance. If it answers, its address is recorded."""
+        """Connect to the instance. If the instance answers, record its address."""
         async with self.owned(attempt, task) as (_, instance):
             pass
         driver = self._driver(instance)

@@ -14,7 +14,10 @@ _SQL = statements("interlock.instances", "facts.sql")
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """`size_bytes` is the size of the database. `connections` counts client connections, without this one."""
+    """`size_bytes` is the size of the database.
+
+    `connections` counts client connections, without the one of this query.
+    """
 
     version: str
     size_bytes: int

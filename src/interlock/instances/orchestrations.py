@@ -93,12 +93,14 @@ class InstanceLifecycle:
         await run.call(self._activities.transition, Transition(task, "vanish", gone=True))
 
     async def _abandon(self, run: Run, task: Task) -> None:
-        """The driver is not called: it cannot be reached, and an operator has given up the instance."""
+        """Give up an instance without a call of its driver, because an operator has found the driver unreachable for
+        good.
+        """
         await run.call(self._activities.leave_behind, task)
         await run.call(self._activities.transition, Transition(task, "vanish", gone=True))
 
     async def _give_up(self, run: Run, task: Task) -> None:
-        """An instance that could not be removed keeps its names, and can be deleted again."""
+        """Mark an instance that could not be removed as failed. It keeps its names, and can be deleted again."""
         if await run.call(self._activities.read_state, task) == "deleting":
             failure = await run.call(self._activities.read_failure, task)
             await run.call(self._activities.transition, Transition(task, "fail", failure=failure))

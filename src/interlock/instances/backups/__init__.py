@@ -1,1 +1,1 @@
-"""Backups of instances: what PostgreSQL's own pg_dump writes, kept in a directory, and restored by pg_restore."""
+"""Backups of instances: written by PostgreSQL's own pg_dump, kept in a directory, and restored by pg_restore."""

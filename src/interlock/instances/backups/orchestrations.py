@@ -71,7 +71,7 @@ class BackupLifecycle:
         await run.call(self._activities.transition, Transition(task, "vanish"))
 
     async def _give_up(self, run: Run, task: Task) -> None:
-        """A backup that could not be removed can be deleted again."""
+        """Mark a backup that could not be removed as failed, so that it can be deleted again."""
         if await run.call(self._activities.read_state, task) == "deleting":
             failure = await run.call(self._activities.read_failure, task)
             await run.call(self._activities.transition, Transition(task, "fail", failure=failure))

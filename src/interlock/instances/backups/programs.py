@@ -22,7 +22,7 @@ from interlock.tls.sslmode import sslmode
 _FORMATS: dict[Format, str] = {"file": "custom", "directory": "directory"}
 _CONNECT_WITHIN = "30"
 _LOCKS_WITHIN = 600
-"""Seconds. A dump that waits for a lock blocks a slot, and other sessions that need the table."""
+"""Seconds that a dump may wait for a lock. A waiting dump blocks a slot, and other sessions that need the table."""
 _GRACE = 5.0
 _NO_SPACE = "No space left on device"
 _WAITED = "canceling statement due to"

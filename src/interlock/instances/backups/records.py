@@ -14,7 +14,8 @@ from interlock.instances.backups.model import TRANSITIONS, Format, State
 class BackupRecord(Record):
     """`path` is relative to the directory of backups. `begun_at` is the time when the work on the backup got its slot.
 
-    `server_version` is the version of the instance, `program_version` that of the pg_dump that wrote the backup.
+    `server_version` is the version of the instance, `program_version` is the version of the pg_dump that wrote the
+    backup.
     """
 
     state: State

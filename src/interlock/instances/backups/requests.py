@@ -1,4 +1,4 @@
-"""Requests for backups. A request is part of the caller's transaction, and takes effect if that commits.
+"""Requests for backups. A request is part of the caller's transaction, and takes effect when the transaction commits.
 
 Permissions: a request locks the record of the backup. While an orchestration works on the record, only `delete` is
 accepted. A backup that is being restored cannot be deleted: both requests lock the record, so the second one sees the

@@ -1,14 +1,14 @@
-"""A proxy between pg_restore and the instance's server, so that a restore commits once, and only if that is permitted.
+"""A proxy between pg_restore and the instance's server, so that a restore commits once, and only with a permission.
 
 Permissions: pg_restore connects to a Unix socket in a directory that only this process's user can enter. The proxy
 forwards its messages to the server over TLS. The restore is one transaction. The proxy holds back the COMMIT, queries
-the server for the transaction's number, and passes that to `permit`, which records it; only the newest attempt can do
-so. Then it forwards the COMMIT.
+the server for the transaction's number, and passes the number to `permit`, which records it; only the newest attempt
+can do so. Then it forwards the COMMIT.
 
-Crashes: a crash before the COMMIT leaves nothing, because the server rolls back. A crash after it leaves the recorded
-number, by which the server reports whether the transaction was committed. The next attempt first ends the sessions of
-earlier attempts, and then queries the server for that. An attempt that was stopped and continues later is not permitted
-to commit.
+Crashes: a crash before the COMMIT leaves nothing, because the server rolls back. A crash after the COMMIT leaves the
+recorded number, by which the server reports whether the transaction was committed. The next attempt first ends the
+sessions of earlier attempts, and then queries the server for the result of the transaction. An attempt that was stopped
+and continues later is not permitted to commit.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Permit = Callable[[str], Awaitable[None]]
 """Receives the number of the transaction. Raises if the transaction must not commit."""
 
 PORT = 5432
-"""Only a part of the socket's name."""
+"""A part of the socket's name. No port is opened."""
 _CONNECT_WITHIN = 30.0
 _AT_ONCE = 2**20
 _CUT = (OSError, EOFError)

@@ -1,8 +1,8 @@
 """Interlock's own session in the instance's server, beside the program that dumps or restores.
 
 A killed worker leaves its program running, and a stopped worker may continue later. So the next attempt first ends the
-sessions of earlier attempts, which have the same role and the same application name. A session that is opened after
-that is not permitted to commit; see `restore_proxy`.
+sessions of earlier attempts, which have the same role and the same application name. A session that is opened later is
+not permitted to commit; see `restore_proxy`.
 """
 
 import asyncio

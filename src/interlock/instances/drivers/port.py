@@ -28,7 +28,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address for clients. `ca` is the certificate (PEM) that verifies its TLS."""
+    """The address for clients. `ca` is the certificate (PEM) that verifies the server's TLS."""
 
     host: str
     port: int
@@ -39,7 +39,10 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The observed state. `detail` is one sentence for operators: why it is broken, or what it still waits for."""
+    """The observed state.
+
+    `detail` is one sentence for operators: why the instance is broken, or what it still waits for.
+    """
 
     state: Observed
     endpoint: Endpoint | None = None

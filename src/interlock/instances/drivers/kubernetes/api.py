@@ -1,4 +1,4 @@
-"""Requests to the API server, and the translation of its errors. Only this module connects to it."""
+"""Requests to the API server, and the translation of its errors. Only this module connects to the server."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager

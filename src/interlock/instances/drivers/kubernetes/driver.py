@@ -136,7 +136,10 @@ class KubernetesDriver:
         return "reloaded" if current else "restart needed"
 
     async def resize(self, id: str, storage_bytes: int) -> None:
-        """The API server refuses to shrink a volume, and to grow one whose storage class does not support that."""
+        """Grow the volume.
+
+        The API server refuses to shrink it, or to grow it if its storage class does not support growth.
+        """
         async with self._api() as api:
             claim = await required(api, PersistentVolumeClaim, id, ObjectNames(id).claim)
             if parse_quantity(claim.spec.resources.requests["storage"]) != storage_bytes:

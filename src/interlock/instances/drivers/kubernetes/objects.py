@@ -89,7 +89,9 @@ def service(spec: Spec, settings: KubernetesSettings) -> Service:
 
 
 def budget(spec: Spec) -> PodDisruptionBudget:
-    """The budget blocks the drain of a node with a running database: the database has to be stopped first."""
+    """Returns a budget that blocks the drain of a node with a running database: the database has to be stopped
+    first.
+    """
     return PodDisruptionBudget(
         metadata=_meta(spec),
         spec=PodDisruptionBudgetSpec(maxUnavailable=0, selector=LabelSelector(matchLabels=ObjectNames(spec.id).labels)),
@@ -99,7 +101,10 @@ def budget(spec: Spec) -> PodDisruptionBudget:
 def stateful_set(
     spec: Spec, settings: KubernetesSettings, *, version: str, template_bytes: int, configured: str
 ) -> StatefulSet:
-    """`template_bytes` cannot be changed later: a grown volume is a larger claim of the same template."""
+    """Returns the StatefulSet.
+
+    `template_bytes` cannot change later: a grown volume has a larger claim, but the same template.
+    """
     names = ObjectNames(spec.id)
     template = PodTemplateSpec(
         metadata=ObjectMeta(labels=names.labels, annotations=annotations(spec) | {CONFIGURATION: configured}),

@@ -31,7 +31,7 @@ class LocalEnvironment:
     defaults: Mapping[str, str]
     limit: int | None
     known: list[Binaries] = field(default_factory=list)
-    """The programs that were found last, because each search runs them."""
+    """The programs that were found last. They are kept because each search runs them."""
 
     def account(self) -> Account:
         return account_for(self.run_as)

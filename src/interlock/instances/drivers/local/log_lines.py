@@ -17,7 +17,10 @@ _POLL = 0.2
 
 
 async def read_lines(log: Path, lines: int, *, follow: bool) -> AsyncGenerator[str, None]:
-    """Read to the end of the file, or with `follow` until it is removed. A file that replaces it is read too."""
+    """Read to the end of the file; with `follow`, read until the file is removed.
+
+    A file that replaces it is read too.
+    """
     is_first = True
     while (file := _opened(log)) is not None:
         with file:

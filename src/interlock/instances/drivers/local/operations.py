@@ -24,7 +24,7 @@ Change = Literal["reloaded", "restart needed"]
 
 
 def bring_up(environment: LocalEnvironment, directory: Directory, marker: Marker) -> None:
-    """Return when the instance accepts connections, with the owner's current password."""
+    """Start the instance, and return when it accepts connections with the owner's current password."""
     cluster = environment.cluster(marker)
     if not cluster.is_running():
         try:
@@ -62,7 +62,10 @@ def password(environment: LocalEnvironment, directory: Directory, marker: Marker
 
 
 def reset_password(environment: LocalEnvironment, directory: Directory, marker: Marker) -> None:
-    """Return when the server has a new password. A stopped server gets it at its start, before clients can log in."""
+    """Set a new password, and return when the server has it.
+
+    A stopped server gets the password at its start, before clients can log in.
+    """
     write_whole(directory.next_password, new_password().encode(), ourselves())
     log_step(marker.id, "password chosen")
     finish_password_change(directory, marker, environment.cluster(marker))

@@ -15,7 +15,7 @@ log = events(__name__)
 
 
 def remove(environment: LocalEnvironment, id: str) -> None:
-    """Return when the instance's processes, its directory and everything in it are gone."""
+    """Remove an instance, and return when its processes, its directory and everything in the directory are gone."""
     directory = environment.directory(id)
 
     def prepare() -> None:

@@ -1,6 +1,7 @@
 """The superuser of an instance's server, which connects by the Unix socket: owner, database and settings.
 
-The server receives the verifier of a password, never the password itself, because it may write statements into its log.
+The server receives the verifier of a password, never the password itself, because the server may write statements into
+its log.
 """
 
 import asyncio
