@@ -43,7 +43,7 @@ class RecordTable(Generic[R]):
     transitions: ClassVar[Transitions]
     unknown: type[RecordUnknown]
     busy: type[RecordBusy]
-    list_hint: str = "list the existing ones"
+    list_hint: str = "list the existing records"
     """The advice to list the records, in errors about a record that does not exist."""
     package: str = ""
     """The package with the ``queries.sql`` of `fetch`."""
@@ -159,8 +159,8 @@ class RecordTable(Generic[R]):
 
     def illegal(self, record: R, verb: str) -> IllegalTransition:
         return IllegalTransition(
-            f"The {self.word} {record.label} is {record.state} and cannot {verb}: see which requests that state "
-            "allows.",
+            f"The {self.word} {record.label} is {record.state} and cannot {verb}: look up which requests this "
+            "state allows.",
             state=record.state,
             event=verb,
         )

@@ -63,7 +63,7 @@ def _value(sql: str, args: tuple[Any, ...]) -> user_connections.Steps[Any]:
 def _translate(code: str | None) -> errors.InterlockError | None:
     if code == _SUPERSEDED:
         return errors.AttemptSuperseded(
-            "Another replica has taken over this step: roll back, because nothing that this attempt did will count."
+            "Another replica has taken over this step: roll back, because the changes of this attempt do not count."
         )
     return None
 

@@ -43,7 +43,7 @@ def _turns(steps: Generator[Any, Any, Any]) -> Generator[Task, Any, Any]:
         answer = refusal = None
         if not isinstance(task, dict):
             refusal = DoNotRetry(
-                "An orchestration awaited something other than a step of its run: move that into an activity.",
+                "An orchestration awaited something other than a step of its run: move the rest into an activity.",
                 code="foreign_await",
             )
             continue

@@ -42,7 +42,7 @@ class Typed(Generic[T]):
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         return DoNotRetry(
-            f"{self._what} does not match its type: {place + ': ' if place else ''}{first['msg']}.",
+            f"{self._what} does not match its type ({place + ': ' if place else ''}{first['msg']}): correct it.",
             code="invalid_value",
         )
 

@@ -40,6 +40,6 @@ async def facts(driver: Driver, instance: InstanceRecord, timeout: float = 10.0)
             [row] = await session.fetch(_SQL["facts"])
     except StoreError as error:  # from the instance's own server, not from the database of records
         raise DriverUnreachable(
-            f"The instance {instance.name} does not answer, although it should run: check its log. {error}"
+            f"The instance {instance.name} does not answer, although it should run: check its server's log. {error}"
         ) from error
     return InstanceFacts(*row)

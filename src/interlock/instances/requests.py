@@ -141,7 +141,7 @@ class Instances(Requests[InstanceRecord]):
         if instance.storage_bytes is not None and wanted < instance.storage_bytes:
             raise BadSpec(
                 f"The instance {instance.name} has {instance.storage_bytes} bytes of storage, and {wanted} are less: "
-                "storage can only grow."
+                "ask for more, because storage can only grow."
             )
         task = Resize(storage_bytes=wanted)
         return await self.begin(connection, instance, None, self.lifecycle.resize, task, by=by)

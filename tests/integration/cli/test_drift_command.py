@@ -11,7 +11,7 @@ DOWN: dict[str, Any] = {
     "driver": "local",
     "instance": "5b0c",
     "name": "shop",
-    "detail": "Its record says running, and it is stopped.",
+    "detail": "The record says running, but the instance is stopped.",
     "found_at": "2031-01-01T12:00:00Z",
     "closed_at": None,
     "repair": None,
@@ -28,7 +28,7 @@ def test_drift_is_shown_with_the_time_of_each_comparison(script: ScriptedServer,
     script.answers("GET /drift", found)
     told = run("drift", "--closed")
     assert told.stdout.splitlines() == [
-        "7: shop, wrong_state, since 2031-01-01 12:00:00 UTC: Its record says running, and it is stopped.",
+        "7: shop, wrong_state, since 2031-01-01 12:00:00 UTC: The record says running, but the instance is stopped.",
         "6: 9f\\u001b[31m, orphan, since 2031-01-01 12:00:00 UTC, resolved since 2031-01-01 12:06:00 UTC: Unknown.",
         "The driver local was compared at 2031-01-01 12:05:00 UTC.",
         "The driver kubernetes was compared at 2031-01-01 12:05:01 UTC, with an error: No answer.",

@@ -105,7 +105,8 @@ class BackupDirectory:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise out_of_space(self.root) from error
             raise DataDirectoryUnusable(
-                f"The directory of backups {self.root} cannot be used ({error}): correct that, or choose another."
+                f"The directory of backups {self.root} cannot be used ({error}): correct that, or choose "
+                "another directory."
             ) from error
 
 

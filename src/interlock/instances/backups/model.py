@@ -48,4 +48,4 @@ def backup_format(given: str) -> Format:
     for known in get_args(Format):
         if given == known:
             return known  # type: ignore[no-any-return]
-    raise BadSpec(f"{given[:40]!r} is not a format of backups: use file or directory.")
+    raise BadSpec(f"{given[:40]!r} is not a valid format of backups: use file or directory.")

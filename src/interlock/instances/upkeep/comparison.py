@@ -52,14 +52,14 @@ def driver_verdicts(instance: InstanceRecord | None, observation: Observation) -
                 if instance
                 else "it has no record, so it may belong to another control plane"
             )
-            verdicts["orphan"] = f"It exists, and {why}: it is {seen}"
+            verdicts["orphan"] = f"The instance exists, but {why}: it is {seen}"
     elif instance is not None and instance.state in ("running", "stopped"):
         if observation.state == "absent":
             verdicts["vanished"] = (
-                f"Its record says {instance.state}, and nothing of it exists. {observation.detail}".strip()
+                f"The record says {instance.state}, but nothing of the instance exists. {observation.detail}".strip()
             )
         elif observation.state in _WRONG[instance.state]:
-            verdicts["wrong_state"] = f"Its record says {instance.state}, and it is {seen}"
+            verdicts["wrong_state"] = f"The record says {instance.state}, but the instance is {seen}"
     return verdicts
 
 

@@ -30,7 +30,7 @@ class Finding(BaseModel):
                     "driver": "local",
                     "instance": "0b8e5f0c-7f4e-4a52-9d3e-2f8f3a6f1c55",
                     "name": "orders",
-                    "detail": "Its record says running, and it is stopped.",
+                    "detail": "The record says running, but the instance is stopped.",
                     "found_at": "2026-01-31T12:00:00Z",
                     "closed_at": None,
                     "repair": None,

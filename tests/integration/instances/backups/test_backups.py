@@ -279,5 +279,5 @@ async def test_backups_are_listed_the_newest_first_and_found_by_the_beginning_of
     assert (await plane.ask(plane.backups.records.page, descending=True, instance="other")).items == []
     assert (await plane.ask(plane.backups.records.find, made[0].id[:8])).id == made[0].id
     execute(plane.url, "UPDATE interlock.instance SET driver = 'cloud'")
-    with pytest.raises(errors.BadSpec, match="of the driver cloud, which is not set up: name one of paper"):
+    with pytest.raises(errors.BadSpec, match="of the driver cloud, which is not set up: name one of these: paper"):
         await plane.ask(plane.backups.restore, made[0].id, "again")

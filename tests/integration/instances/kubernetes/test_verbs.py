@@ -134,7 +134,10 @@ async def test_a_deleted_object_is_noticed_and_recreated(
 
     objects.delete("services", f"pg-{spec.id}")
     observation = await driver.observe(spec.id)
-    assert (observation.state, observation.detail) == ("broken", "Its Service is gone: provision it again.")
+    assert (observation.state, observation.detail) == (
+        "broken",
+        "The instance's Service is gone: provision the instance again.",
+    )
     with pytest.raises(InstanceAbsent):
         await driver.resize("no-such-instance", GIB)
     await driver.provision(spec)

@@ -137,7 +137,7 @@ async def test_a_finding_is_closed_when_the_drift_is_over(plane: Plane, watch: W
     execute(plane.url, "UPDATE paper SET state = 'broken' WHERE id = %s", made.id)
     execute(plane.url, "DELETE FROM paper WHERE id = 'unheard-of'")
     assert await watch.observe() == [("wrong_state", made.id)]
-    assert "it is broken" in (await watch.open())[0].detail
+    assert "the instance is broken" in (await watch.open())[0].detail
     execute(plane.url, "UPDATE paper SET state = 'running'")
     assert await watch.observe() == []
     execute(plane.url, "UPDATE paper SET state = 'stopped'")

@@ -91,7 +91,7 @@ async def test_stopped_instances_are_started_lost_ones_reported_and_orphans_remo
         await plane.told(plane.instances.stop, made.id)
         shutil.rmtree(place / made.id / "postgresql" / "data")
         assert await watch.observe() == [("wrong_state", made.id)]
-        assert "Its data are gone" in (await watch.open())[0].detail
+        assert "The instance's data are gone" in (await watch.open())[0].detail
         shutil.rmtree(place / made.id)
         assert await watch.observe() == [("vanished", made.id)]
         await plane.durable.handle(plane.lifecycle.mend, await watch.repair()).wait(100)

@@ -50,7 +50,7 @@ async def test_after_a_power_cut_a_start_brings_it_up(root: Path, driver: LocalD
 
     observation = await driver.observe(spec.id)
     assert observation.state == "stopped"
-    assert "start it again" in observation.detail
+    assert "start the instance again" in observation.detail
 
     await driver.start(spec.id)
     assert await driver.observe(spec.id) == before
@@ -95,7 +95,7 @@ async def test_a_half_created_instance_reports_if_work_goes_on(root: Path, drive
 
     observation = await driver.observe(spec.id)
     assert observation.state == "broken"
-    assert "provision it again, or remove it" in observation.detail
+    assert "provision the instance again, or remove it" in observation.detail
     with exclusive(root / spec.id / "lock", lambda: None):
         assert (await driver.observe(spec.id)).state == "starting"
 
@@ -164,6 +164,6 @@ async def test_missing_data_are_reported(root: Path, driver: LocalDriver, spec: 
     observation = await driver.observe(spec.id)
 
     assert observation.state == "broken"
-    assert "Its data are gone" in observation.detail
+    assert "The instance's data are gone" in observation.detail
     await driver.remove(spec.id)
     assert (await driver.observe(spec.id)).state == "absent"

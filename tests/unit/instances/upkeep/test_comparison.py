@@ -74,11 +74,9 @@ def test_existing_instances_without_a_record_or_after_a_failed_creation_are_orph
 
 
 def test_a_verdict_describes_both_states_and_the_reason() -> None:
-    told = driver_verdicts(SHOP, Observation("stopped", detail="Its server ended unexpectedly: start it again."))
-    assert told["wrong_state"] == (
-        "Its record says running, and it is stopped. Its server ended unexpectedly: start it again."
-    )
-    words = "It exists, and it has no record, so it may belong to another control plane: it is running."
+    told = driver_verdicts(SHOP, Observation("stopped", detail="It ended."))
+    assert told["wrong_state"] == ("The record says running, but the instance is stopped. It ended.")
+    words = "The instance exists, but it has no record, so it may belong to another control plane: it is running."
     assert driver_verdicts(None, Observation("running"))["orphan"] == words
 
 

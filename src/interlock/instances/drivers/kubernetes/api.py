@@ -171,7 +171,7 @@ class Api:
         code, said = status.code or 0, (status.message or str(error)).rstrip(".")
         where = f"{what} in namespace {self.namespace}"
         if code == 404 and status.details and status.details.kind == "namespaces":
-            return ConfigurationError(f"There is no namespace {self.namespace}: create it, or name another.")
+            return ConfigurationError(f"There is no namespace {self.namespace}: create it, or name another namespace.")
         if code == 403 and "exceeded quota" in said:
             return OutOfSpace(
                 f"The quota of namespace {self.namespace} is used up ({said}): raise the quota, or delete objects."
@@ -183,7 +183,7 @@ class Api:
         if code == 500 and "not declared in schema" in said:
             return ConfigurationError(f"This Kubernetes is too old ({said}): upgrade it to 1.27 or newer.")
         if code == 400 and "waiting to start" in said:
-            return DriverError(f"Kubernetes has no output for {where} yet ({said}): wait until it runs.")
+            return DriverError(f"Kubernetes has no output for {where} yet ({said}): wait until the pod runs.")
         if known and (code in (404, 409, 410) or "metadata.uid" in said):
             return BeingRemoved(f"{where} was changed or removed in the meantime ({said}): try again.")
         # Other clients change quota objects at the same time too.

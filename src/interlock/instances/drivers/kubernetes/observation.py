@@ -61,14 +61,18 @@ def _remains(inventory: Inventory) -> Observation:
             "stopped", detail=f"It is being removed, and waits for {', '.join(map(describe, terminating))}."
         )
     parts = ", ".join(map(describe, inventory.resources))
-    return Observation("broken", detail=f"Only a part of it exists ({parts}): provision it again, or remove it.")
+    return Observation(
+        "broken", detail=f"Only a part of the instance exists ({parts}): provision the instance again, or remove it."
+    )
 
 
 def _reachable(inventory: Inventory, version: str | None, warnings: Sequence[Any], namespace: str) -> Observation:
     service, secret = inventory.get(Service), inventory.get(Secret)
     if service is None or secret is None:
         missing = "Service" if service is None else "Secret"
-        return Observation("broken", version=version, detail=f"Its {missing} is gone: provision it again.")
+        return Observation(
+            "broken", version=version, detail=f"The instance's {missing} is gone: provision the instance again."
+        )
     host = _host(service, namespace)
     if host is None:
         return Observation(

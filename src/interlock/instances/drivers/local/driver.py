@@ -62,7 +62,7 @@ class LocalDriver:
         limit: int | None = None,
     ) -> None:
         if not ports or not all(0 < port < 65536 for port in ports):
-            raise ConfigurationError("Instances need ports from 1 to 65535: give the driver at least one.")
+            raise ConfigurationError("Instances need ports from 1 to 65535: give the driver at least one port.")
         usual = {**DEFAULTS, **check_names(defaults or {})}
         timeouts = (start_timeout, stop_timeout)
         self._environment = LocalEnvironment(root.absolute(), ports, pg_bin, run_as, *timeouts, usual, limit)
@@ -161,7 +161,7 @@ def _translated_errors(root: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _out_of_space(root) from error
         raise DataDirectoryUnusable(
-            f"The directory of instances {root} cannot be used ({error}): correct that, or choose another."
+            f"The directory of instances {root} cannot be used ({error}): correct that, or choose another directory."
         ) from error
 
 

@@ -8,9 +8,9 @@ from interlock.instances.drivers.local.environment import LocalEnvironment
 from interlock.instances.drivers.local.marker import Marker, markers, read_marker
 from interlock.instances.drivers.port import Endpoint, Observation
 
-_ENDED = "Its server ended unexpectedly: start it again."
-_GONE = "Its data are gone: restore them, or remove it."
-_INTERRUPTED = "Its creation or removal was interrupted: provision it again, or remove it."
+_ENDED = "The instance's server ended unexpectedly: start the instance again."
+_GONE = "The instance's data are gone: restore the data, or remove the instance."
+_INTERRUPTED = "The creation or removal of the instance was interrupted: provision the instance again, or remove it."
 _MIDWAY = "It is being created or removed."
 _STOPPING = "It is stopping."
 
@@ -20,7 +20,7 @@ def observe(environment: LocalEnvironment, id: str) -> Observation:
     if not directory.path.exists():
         return Observation("absent")
     if not directory.is_own():
-        return Observation("absent", detail=f"{directory.path} exists and was not created by Interlock.")
+        return Observation("absent", detail=f"{directory.path} exists and was not created by Interlock: move it away.")
     marker = read_marker(directory)
     if marker is None or not marker.is_whole:
         return _unfinished(directory)
