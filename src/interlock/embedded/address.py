@@ -19,7 +19,7 @@ _CLUSTER = "postgres"
 
 
 def cluster_root(data_dir: Path) -> Path:
-    """The directory of the cluster that `interlock up` runs."""
+    """Returns the directory of the cluster that `interlock up` runs."""
     return data_dir / _CLUSTER
 
 

@@ -203,7 +203,7 @@ class Cluster:
         with readable(self.root):
             found = read_postmaster(self._paths.data)
             if found is None:
-                raise ClusterFailed(f"No cluster runs in {self.root}: start it first.")
+                raise ClusterFailed(f"No cluster runs in {self.root}: start the cluster first.")
             return url_of(self._paths, found, database, tcp=tcp)
 
     def use_certificate(self, certificate: bytes, key: bytes, authority: bytes | None = None) -> None:
@@ -240,7 +240,7 @@ class Cluster:
             if make_root:
                 self._paths.prepare(self._account())
             elif not self._exists():
-                raise ClusterFailed(f"There is no cluster in {self.root}: create it first.")
+                raise ClusterFailed(f"There is no cluster in {self.root}: create the cluster first.")
 
         try:
             with exclusive(self._paths.control_lock, prepare) as control:
@@ -271,7 +271,7 @@ class Cluster:
 
     def _launch(self) -> Launch:
         if not self._paths.data.exists():
-            raise ClusterFailed(f"There is no cluster in {self.root}: create it first.")
+            raise ClusterFailed(f"There is no cluster in {self.root}: create the cluster first.")
         self._paths.check()
         account, binaries = self._account(), self._tools()
         options = (self._settings, self._port, self._ensure_tls(binaries, account), self._start_timeout)

@@ -186,7 +186,7 @@ def halt(paths: ClusterPaths, mode: StopMode, timeout: float) -> bool:
     if not wait_until(lambda: _is_gone(paths, found.pid), timeout=timeout):
         raise ClusterFailed(
             f"PostgreSQL in {paths.root} did not stop within {timeout:g} s of a {mode} shutdown: "
-            "end its clients, or stop it in immediate mode.",
+            "end its clients, or stop the cluster in immediate mode.",
             log_tail=tail_of(paths),
         )
     return True

@@ -105,7 +105,7 @@ class ClusterPaths:
         return self.root / "run"
 
     def sockets(self, account: Account) -> Path:
-        """The directory of the Unix socket: always the same for the same root and user."""
+        """Returns the directory of the Unix socket, which is always the same for the same root and user."""
         is_short = len(os.fsencode(self.run / _LONGEST_SOCKET_NAME)) <= _LONGEST_SOCKET_PATH
         # A client takes a comma for the end of one host and the beginning of the next.
         if is_short and "," not in str(self.run):
@@ -125,7 +125,7 @@ class ClusterPaths:
         return _SHORT_PLACE / f"interlock-{uid}-{digest}"
 
     def own(self) -> list[Path]:
-        """All paths in the root that a cluster may create, existing or not."""
+        """Returns all paths in the root that a cluster may create. They do not have to exist."""
         pems = (self.secret_pem, self.own_pem, self.certificate)
         files = (self.log, self.old_log, self.password, self.settings, self.port, *pems)
         halves = [file.with_name(f"{file.name}.new") for file in files]

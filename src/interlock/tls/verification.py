@@ -51,7 +51,7 @@ def _certificates(pem: str) -> "list[x509.Certificate]":
     try:
         return x509.load_pem_x509_certificates(pem.encode())
     except ValueError as error:
-        raise BadSpec(f"A certificate or its authority is not PEM ({error}): convert it first.") from error
+        raise BadSpec(f"A certificate or its authority is not PEM ({error}): convert it to PEM first.") from error
 
 
 def _check_dates(certificate: "x509.Certificate") -> None:
@@ -73,8 +73,8 @@ def _check_strength(chain: "Sequence[x509.Certificate]") -> None:
         )
         if not strong or digest is None or digest.name not in _DIGESTS:
             raise BadSpec(
-                f"PostgreSQL's TLS does not accept the certificate of {_name(each)}: have one issued with RSA of "
-                f"{_SMALLEST_RSA} bits or a curve of {_SMALLEST_CURVE}, or more, signed with SHA-256 or better."
+                f"PostgreSQL's TLS does not accept the certificate of {_name(each)}: have one issued for an RSA key "
+                f"of {_SMALLEST_RSA} bits or a curve of {_SMALLEST_CURVE} bits, or more, signed with SHA-256 or better."
             )
 
 
@@ -93,7 +93,7 @@ def _check_path(chain: "Sequence[x509.Certificate]", authorities: "Sequence[x509
 
 
 def _check_handshake(certificate: Certificate, host: str) -> None:
-    """A handshake in memory covers all other checks of a client, such as the permitted uses of the certificates."""
+    """Try a handshake in memory, for all other checks of a client, such as the permitted uses of the certificates."""
     client, server = ssl.create_default_context(cadata=certificate.ca), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:

@@ -297,7 +297,7 @@ def test_the_running_url_is_that_of_a_running_cluster_only(cluster: Cluster, pla
 
 
 def test_a_cluster_that_was_never_created_does_not_start(place: Path, binaries: Binaries) -> None:
-    with pytest.raises(ClusterFailed, match="create it first"):
+    with pytest.raises(ClusterFailed, match="create the cluster first"):
         Cluster(place / "cluster", binaries=binaries).start()
 
     assert not (place / "cluster").exists()

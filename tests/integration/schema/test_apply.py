@@ -106,7 +106,9 @@ async def test_a_foreign_schema_is_refused_and_left_alone(database_url: str) -> 
 
 async def test_a_role_that_may_not_create_schemas_gets_a_remedy(database_url: str) -> None:
     url = role_without_anything(database_url)
-    with pytest.raises(errors.PermissionMissing, match="let an owner run `interlock schema apply`") as refusal:
+    with pytest.raises(
+        errors.PermissionMissing, match="let the schema's owner run `interlock schema apply`"
+    ) as refusal:
         await applied(url)
     assert "permission denied for database" in str(refusal.value)
     assert "geheim" not in str(refusal.value)

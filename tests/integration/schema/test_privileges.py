@@ -82,6 +82,6 @@ async def test_nothing_can_be_granted_before_the_schema_is_there(database_url: s
 async def test_a_role_without_the_grant_gets_a_remedy(interlock_url: str, role: str) -> None:
     parts = urlsplit(interlock_url)
     url = urlunsplit(parts._replace(netloc=f"{role.replace(' ', '%20')}:geheim@{parts.hostname}:{parts.port}"))
-    with pytest.raises(errors.PermissionMissing, match=r"let an owner run .* `interlock schema grant ROLE`"):
+    with pytest.raises(errors.PermissionMissing, match=r"let the schema's owner run .* `interlock schema grant ROLE"):
         async with AsyncGate("shop", url=url):
             pass

@@ -103,7 +103,7 @@ def standby(sync_state: str | None, *, state: str | None = "streaming") -> Stand
 @pytest.mark.parametrize(
     ("names", "commit", "standbys", "verdict", "says"),
     [
-        ("", "on", (), OK, "without standbys"),
+        ("", "on", (), OK, "without connected standbys"),
         ("", "on", (standby("async"),), WARNING, "1 asynchronous standby: a failover loses"),
         ("", "on", (standby("async"), standby("async")), WARNING, "2 asynchronous standbys"),
         ("", "on", (standby(None, state=None),), WARNING, "1 asynchronous standby"),

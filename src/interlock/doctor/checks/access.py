@@ -26,16 +26,18 @@ def schema(facts: DatabaseFacts) -> Iterator[Finding]:
         yield problem("schema", str(error), facts={"state": state.value}, exit_status=error.exit_status)
     else:
         newest = max(step.version for step in facts.schema.applied)
-        newer = f", newer than this release ({newest_version()}) and fit for it" if state is State.NEWER else ""
+        newer = (
+            f", newer than this release ({newest_version()}), which can work with it" if state is State.NEWER else ""
+        )
         yield ok(
             "schema", f"The schema {name!r} is at version {newest}{newer}.", {"state": state.value, "version": newest}
         )
 
 
 def privileges(facts: DatabaseFacts) -> Iterator[Finding]:
-    """A part of Interlock without any privileges is taken as intended.
+    """Checks the role's privileges. If the role has none for a part of Interlock, that is taken as intended.
 
-    A part that has only some of its privileges, as after a grant by an older release, is a problem.
+    If the role has only some of the privileges for a part, as after a grant by an older release, that is a problem.
     """
     if facts.schema is not None and facts.schema.state in (State.MISSING, State.FOREIGN):
         yield _may_create(facts)

@@ -11,8 +11,8 @@ TOO_FEW = 3
 
 _WHOSE = {
     "server": ("the server's", "Raise max_connections, or put a pooler in front."),
-    "role": ("the role's", "ALTER ROLE … CONNECTION LIMIT, with a higher one or -1."),
-    "database": ("the database's", "ALTER DATABASE … CONNECTION LIMIT, with a higher one or -1."),
+    "role": ("the role's", "Run ALTER ROLE … CONNECTION LIMIT with a higher number, or -1 for no limit."),
+    "database": ("the database's", "Run ALTER DATABASE … CONNECTION LIMIT with a higher number, or -1 for no limit."),
 }
 _OWN_ADDRESS = "Give gates and session locks the database's own address"
 

@@ -58,11 +58,11 @@ def replication(facts: DatabaseFacts) -> Iterator[Finding]:
             "Name a standby in synchronous_standby_names if this must not happen.",
         )
     else:
-        yield ok("replication", "This is a primary, without standbys that are connected.")
+        yield ok("replication", "This is a primary without connected standbys.")
 
 
 def _synchronous(facts: DatabaseFacts) -> Finding:
-    """The finding for a primary that is configured to wait for standbys."""
+    """Returns the finding for a primary that is configured to wait for standbys."""
     commit = str(facts.settings["synchronous_commit"].value)
     waits = commit not in ("off", "local")
     if not waits:

@@ -93,7 +93,7 @@ def _refused(code: str, said: str, address: TableAddress, operation: str) -> err
     if code == "ResourceNotFoundException":
         return errors.SchemaMissing(
             f"There is no table {address.table!r} that is ready for use: create it with `interlock store create URL`, "
-            "or check the region in its URL."
+            "or check the region in the table's URL."
         )
     if code == "AccessDeniedException":
         return errors.PermissionMissing(
@@ -110,7 +110,7 @@ def _refused(code: str, said: str, address: TableAddress, operation: str) -> err
 
 
 def _cancelled(error: boto.ClientError, address: TableAddress) -> RequestFailure:
-    """A cancelled transaction has a reason for each of its items."""
+    """Returns the failure for a cancelled transaction, which has a reason for each of its items."""
     reasons = error.response.get("CancellationReasons") or []
     codes = [reason.get("Code") for reason in reasons]
     if "ConditionalCheckFailed" in codes:
@@ -125,9 +125,9 @@ def _cancelled(error: boto.ClientError, address: TableAddress) -> RequestFailure
 
 def _unanswered(error: Exception, address: TableAddress) -> RequestFailure:
     if isinstance(error, TimeoutError | boto.ReadTimeoutError | boto.ConnectTimeoutError):
-        sentence = f"{address} did not answer in time: check the network and its endpoint."
+        sentence = f"{address} did not answer in time: check the network and the table's endpoint."
     else:
-        sentence = f"No server answers for {address}: check its region and endpoint ({type(error).__name__})."
+        sentence = f"No server answers for {address} ({type(error).__name__}): check the table's region and endpoint."
     return RequestFailure(
         errors.DatabaseUnreachable(sentence), retryable=True, in_doubt=not isinstance(error, _NOT_SENT)
     )

@@ -91,7 +91,9 @@ class DynamoLeases:
         return await each_of(self._release, grants)
 
     async def hand_over(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
-        raise errors.NotSupported("DynamoDB has no queue of waiters, so a lease cannot be handed over: release it.")
+        raise errors.NotSupported(
+            "DynamoDB has no queue of waiters, so a lease cannot be handed over: release the lease."
+        )
 
     async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
         """A renewal that fails does not affect the others: it is listed in `locked`, and the caller repeats it soon."""

@@ -110,7 +110,7 @@ def read(item: Mapping[str, Any], key: str, prefix: str) -> Row:
     name = item[key]["S"]
     if "fence" not in item or "version" not in item:
         raise StatementFailed(
-            f"The item {name!r} was not written by Interlock: delete it, once the program that wrote it has stopped."
+            f"The item {name!r} was not written by Interlock: delete the item once its program has stopped."
         )
     ttl, acquired_at = float(item["lease_seconds"]["N"]), moment(item["created_at"])
     return Row(

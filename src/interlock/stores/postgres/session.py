@@ -55,7 +55,10 @@ class Session:
 
     @property
     def driver_connection(self) -> Any:
-        """For functions that take a user's connection: use it inside `transaction()`, which converts its errors."""
+        """The driver's connection, for functions that take a user's connection.
+
+        Use it inside `transaction()`, which converts its errors.
+        """
         return self._connection
 
     @property

@@ -24,7 +24,7 @@ def converted(error: Exception) -> Exception:
         return errors.StatementFailed(f"SQLite cannot store a value ({error}): change the value.")
     if isinstance(error, OSError):
         return errors.DatabaseUnreachable(
-            f"The directory beside the file with the leases cannot be used ({error}): correct that."
+            f"The directory beside the file with the leases cannot be used ({error}): correct the error."
         )
     return error
 
@@ -43,7 +43,7 @@ def require_version() -> None:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """The primary error code, without SQLite's extended part."""
+    """Returns the primary error code, without SQLite's extended part."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
@@ -63,7 +63,7 @@ def _meaning(file: Path, error: sqlite3.Error) -> errors.InterlockError:
         case sqlite3.SQLITE_NOTADB:
             return errors.ConfigurationError(f"{file} is not a SQLite database: name another file.")
         case sqlite3.SQLITE_CORRUPT:
-            return errors.StatementFailed(f"{file} is damaged ({error}): restore it from a backup.")
+            return errors.StatementFailed(f"{file} is damaged ({error}): restore the file from a backup.")
         case sqlite3.SQLITE_FULL:
             return errors.ConnectionLost(f"The disk of {file} is full: make room.")
         case sqlite3.SQLITE_IOERR:

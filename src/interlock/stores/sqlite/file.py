@@ -97,7 +97,7 @@ class LeaseFile:
         directory = self._real.parent
         if not directory.is_dir():
             raise errors.DatabaseUnreachable(
-                f"The directory {directory} does not exist: create it, or name another file."
+                f"The directory {directory} does not exist: create this directory, or name another file."
             )
         if self.path.is_dir():
             raise errors.ConfigurationError(f"{self.path} is a directory: name a file.")
@@ -172,7 +172,9 @@ class LeaseFile:
         with self._exclusive_writer(), inside:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
-                raise errors.ConfigurationError(f"{self.path} cannot have a write-ahead log: put it on another disk.")
+                raise errors.ConfigurationError(
+                    f"{self.path} cannot have a write-ahead log: put the file on another disk."
+                )
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 if not has_tables(connection, self.path):
@@ -210,7 +212,7 @@ def _empty_log(connection: LogConnection) -> None:
         connection.execute("ROLLBACK")
     (is_busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if is_busy:
-        raise OSError(errno.EBUSY, "a transaction that reads it keeps its log from being emptied")
+        raise OSError(errno.EBUSY, "a transaction that reads the file keeps the log from being emptied")
     connection.log.sync()
 
 

@@ -34,7 +34,7 @@ def require_local(file: Path) -> None:
     if is_remote(kind):
         raise ConfigurationError(
             f"{file} is on a network file system ({kind}), where SQLite's locks do not hold between machines: "
-            "put it on a disk of this machine, or use PostgreSQL."
+            "put the file on a disk of this machine, or use PostgreSQL."
         )
 
 
