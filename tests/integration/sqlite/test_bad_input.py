@@ -64,7 +64,7 @@ async def refusal(url: str) -> InterlockError:
 async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     error = await refusal(f"sqlite:///{tmp_path}/none/leases.db")
     assert isinstance(error, DatabaseUnreachable)
-    assert f"The directory {tmp_path}/none does not exist: create it" in str(error)
+    assert f"The directory {tmp_path}/none does not exist: create this directory" in str(error)
 
 
 async def test_a_directory_is_no_file(tmp_path: Path) -> None:

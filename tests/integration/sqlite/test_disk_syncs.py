@@ -200,7 +200,7 @@ async def test_after_a_failed_sync_a_users_long_read_is_waited_for(
     with pytest.raises(errors.ConnectionLost):
         await store.acquire([wanted])
     disk.on_sync = lambda: None
-    with pytest.raises(errors.ConnectionLost, match="a transaction that reads it"):
+    with pytest.raises(errors.ConnectionLost, match="a transaction that reads the file"):
         await store.acquire([wanted])
     assert (await store.renew([held(first, granted)], 10.0)).lost == []
     mine.execute("COMMIT")

@@ -53,7 +53,7 @@ async def test_a_foreign_file_is_left_unchanged(file: Path) -> None:
 async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     found = await findings(tmp_path / "nowhere" / "app.db")
     assert exit_status(found.values()) == 69
-    assert "does not exist: create it" in found["reachable"].says
+    assert "does not exist: create this directory" in found["reachable"].says
     assert "writer lock" not in found
 
 

@@ -25,7 +25,7 @@ REFUSED = {
     "shared_preload_libraries": ("/tmp/evil.so", "affect more than this instance"),
     "jit_provider": ("../../../../tmp/evil", "affect more than this instance"),
     "plperl.on_init": ("system('touch /tmp/broken-into')", "affect more than this instance"),
-    "work mem": ("5MB", "not the name of a PostgreSQL setting"),
+    "work mem": ("5MB", "cannot be the name of a PostgreSQL setting"),
     "application_name": ("two\nlines", "control character"),
 }
 
