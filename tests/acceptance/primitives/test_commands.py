@@ -169,7 +169,7 @@ def test_a_run_that_lost_its_lease_is_run_again_and_signals_still_work(interlock
     [
         (("now and then", "sweep"), "neither an interval nor a cron expression"),
         (("5m", "sweep", "--missed", "all"), "use 'skip', 'once' or a number"),
-        (("* * * * *", "sweep", "--timezone", "Nowhere"), "no time zone"),
+        (("* * * * *", "sweep", "--timezone", "Nowhere"), "does not know the time zone"),
         (("5m", "a##b"), "marks Interlock's own"),
     ],
 )
