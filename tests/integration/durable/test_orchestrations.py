@@ -451,7 +451,7 @@ async def test_a_clock_that_is_too_far_off_is_refused(interlock_url: str) -> Non
         interlock_url,
         f"CREATE OR REPLACE FUNCTION interlock.now_v1() RETURNS timestamptz LANGUAGE sql VOLATILE AS '{ahead}'",
     )
-    with pytest.raises(errors.ClockSkewed, match=r"differ by [56]\d\.\d s, .*; at most 2 s"):
+    with pytest.raises(errors.ClockSkewed, match=r"differ by [56]\d\.\d s, .* At most 2 s"):
         async with AsyncDurable(work, url=interlock_url):
             pass
 

@@ -64,7 +64,7 @@ async def test_a_container_that_has_not_started_has_no_log(
     while not fake_cluster.store.all("pods"):
         await driver.observe(spec.id)
 
-    with pytest.raises(DriverError, match=r"is waiting to start.*: wait until it runs"):
+    with pytest.raises(DriverError, match=r"is waiting to start.*: wait until the pod runs"):
         [line async for line in driver.logs(spec.id, follow=follow)]
 
 
