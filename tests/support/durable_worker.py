@@ -6,6 +6,7 @@ Ends properly when it is told to (SIGTERM). `MODULE` declares the work, as `work
 """
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -78,4 +79,5 @@ async def take_part(url: str, module: str) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
     asyncio.run(take_part(*sys.argv[1:]))

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 _HEADING = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
 def statements(package: str, file: str) -> dict[str, str]:
+    """Returns the statements by name, without the comments that are lines: a parameter in one would count as used."""
     _, *rest = _HEADING.split(text(package, file))
-    return {name: sql.strip().rstrip(";") for name, sql in zip(rest[::2], rest[1::2], strict=True)}
+    return {name: _COMMENT.sub("", sql).strip().rstrip(";") for name, sql in zip(rest[::2], rest[1::2], strict=True)}
 
 
 def text(package: str, file: str) -> str:

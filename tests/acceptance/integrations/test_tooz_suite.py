@@ -10,7 +10,7 @@ from support.tooz_suite import Result
 
 pytestmark = pytest.mark.exhaustive
 
-NO_SHARED = "Locks can be shared only if the coordinator's URL says by how many: readers=20."
+NO_SHARED = "Locks can be shared only if the coordinator's URL has a maximum number of readers, such as readers=20."
 ON_POSTGRESQL = {
     "TestAPI.test_watch_join_group_disappear": (
         "This test only works with coordinators that have the ability to destroy groups."

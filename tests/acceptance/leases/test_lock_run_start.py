@@ -20,8 +20,8 @@ main(["lock", "run", "feeds", "--", "true"])
 """
 
 PACKAGES = {
-    "body", "bridge", "cli", "clock", "commands", "config", "coordination", "embedded", "errors", "identity", "logs",
-    "process", "stores",
+    "block_body", "bridge", "cli", "clock", "config", "coordination", "embedded", "errors", "identity", "logs",
+    "process", "stores", "supervision",
 }  # fmt: skip
 
 NOT_NEEDED = {

@@ -23,7 +23,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "queries_of_a_test" / "__init__.py").touch()
     (tmp_path / "queries_of_a_test" / "some.sql").write_text(
         "-- About this file.\n\n"
-        "-- name: first\n-- Unknown → known.\nSELECT 1 FROM interlock.gate_run;\n\n"
+        "-- name: first\n-- Unknown → known, for $2 days.\nSELECT 1 FROM interlock.gate_run;\n\n"
         "-- name: second\n-- Known → gone.\nDELETE FROM interlock.gate_step;\n",
         encoding="utf-8",
     )
@@ -35,7 +35,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_statement_is_found_by_its_name(package: str) -> None:
     queries = Queries(package, "some.sql", "interlock")
     assert list(queries) == ["first", "second"]
-    assert queries["first"] == '-- Unknown → known.\nSELECT 1 FROM "interlock".gate_run'
+    assert queries["first"] == 'SELECT 1 FROM "interlock".gate_run'
     assert queries["second"] == '-- Known → gone.\nDELETE FROM "interlock".gate_step'
 
 

@@ -255,7 +255,7 @@ async def test_a_backup_that_waits_too_long_for_a_table_frees_its_slot(
     async with item_locked(real):
         failed = await plane.backed_up(shop.id)
     assert (failed.state, failed.error_code, failed.working) == ("failed", "backup_failed", False)
-    assert "in vain for a table that another transaction has locked" in (failed.error or "")
+    assert "for a table that another transaction has locked" in (failed.error or "")
 
 
 async def test_invalid_requests_are_refused(plane: Plane, shop: InstanceRecord) -> None:
