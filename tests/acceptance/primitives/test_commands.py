@@ -199,6 +199,7 @@ def test_members(interlock_url: str) -> None:
     assert set(member) == {"id", "holder", "host", "pid", "metadata", "joined_at", "remaining"}
 
 
+@pytest.mark.exhaustive
 def test_without_the_schema_each_names_the_remedy(database_url: str) -> None:
     for command in (("elect", "a"), ("once", "a"), ("every", "5m", "a"), ("semaphore", "run", "a", "--slots", "2")):
         done = interlock(*command, "--", "true", url=database_url)

@@ -99,7 +99,7 @@ async def test_a_missing_instance_has_no_certificate(driver: Driver, spec: Spec)
         await driver.use_certificate(spec.id, None)
 
 
-@pytest.mark.exhaustive(beyond=1)
+@pytest.mark.exhaustive
 async def test_whatever_a_crash_leaves_can_be_connected_to(
     stage: Stage, driver: Driver, spec: Spec, step_of_use_certificate: int
 ) -> None:

@@ -221,6 +221,22 @@ async def test_a_failure_is_logged_and_the_next_tick_is_run(
     assert seen[1]
 
 
+async def test_a_run_that_finds_no_database_is_logged_in_one_line(
+    locks: AsyncInterlock, interlock_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise errors.DatabaseUnreachable("No database answers.")
+
+    sweep = Sweep(locks)
+    await sweep.run_once()
+    sweep.then = fail
+    step_clock(interlock_url, HOUR)
+    await sweep.run_once()
+
+    [failed] = [record for record in caplog.records if record.message == "periodic.failed"]
+    assert (vars(failed)["why"], failed.exc_info) == ("No database answers.", None)
+
+
 async def test_guarded_by_its_grant(locks: AsyncInterlock, interlock_url: str) -> None:
     connection = await psycopg.AsyncConnection.connect(interlock_url)
     guarded = asyncio.Event()

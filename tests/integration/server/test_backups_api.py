@@ -60,6 +60,7 @@ async def test_a_backup_is_made_listed_verified_restored_and_deleted(working: Ap
     assert [one["id"] for one in (await working.ask("GET", "/backups"))["items"]] == [other["id"]]
 
 
+@pytest.mark.exhaustive
 async def test_an_instance_that_does_not_answer_is_not_reported_as_503(working: Api) -> None:
     """503 means that Interlock's own database does not answer, and clients repeat the request for a while."""
     await working.create("shop")

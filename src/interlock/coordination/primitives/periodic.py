@@ -177,10 +177,14 @@ class AsyncPeriodic:
         self.tick = as_date(tick)
         try:
             await self._function(grant)
-        except Exception:  # the next tick is another chance
+        except Exception as error:  # the next tick is another chance
             if grant.lost:
                 raise grant.error() from None
-            log.exception("periodic.failed", extra={"lease": self.name, "tick": self.tick.isoformat()})
+            facts = {"lease": self.name, "tick": self.tick.isoformat()}
+            if isinstance(error, errors.StoreError):  # its message says all
+                log.error("periodic.failed", extra={**facts, "why": str(error)})
+            else:
+                log.exception("periodic.failed", extra=facts)
         finally:
             self.tick = None
         await self._record(engine, grant, _Progress(tick, finished=True))

@@ -34,7 +34,7 @@ async def plane(url: str, driver: BusyDriver) -> AsyncIterator[Plane]:
         yield plane
 
 
-@pytest.mark.exhaustive(beyond=1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("moment", ["after_ids", "before_look", "after_look"])
 async def test_changes_during_a_check_are_no_drift(plane: Plane, driver: BusyDriver, moment: str) -> None:
     verbs = ["delete", "stop", "start", "restart"]
@@ -54,6 +54,7 @@ async def test_changes_during_a_check_are_no_drift(plane: Plane, driver: BusyDri
         assert watch.ever() == []
 
 
+@pytest.mark.exhaustive
 async def test_an_instance_with_running_work_has_not_drifted(url: str, real: LocalDriver) -> None:
     slow = FailingDriver(lambda: url, lambda: real, fails="slow provision")
     async with AsyncExitStack() as stack:

@@ -29,6 +29,7 @@ async def test_a_version_that_is_not_here_is_refused_with_those_that_are(driver:
         await driver.check(new_spec(version="99"))
 
 
+@pytest.mark.exhaustive
 async def test_every_installed_version_can_be_requested(driver: LocalDriver, root: Path) -> None:
     majors = sorted({str(binaries.version[0]) for binaries in all_binaries(PG_BIN)}, key=int)
     for major in majors:
