@@ -56,7 +56,7 @@ def check_settings(settings: Mapping[str, str]) -> dict[str, str]:
                 f"{name!r} cannot be the name of a PostgreSQL setting: correct the name, or leave the setting out."
             )
         if name in RESERVED:
-            raise ConfigurationError(f"Interlock itself sets {name}: leave this setting out.")
+            raise ConfigurationError(f"The setting {name} is set by Interlock itself: leave this setting out.")
         if any(ord(character) < 32 for character in value):
             raise ConfigurationError(f"The value of {name} has a control character in it: leave that character out.")
     return checked

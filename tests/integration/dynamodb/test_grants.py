@@ -105,7 +105,7 @@ async def test_a_lease_that_has_expired_is_lost_to_its_holder_whether_another_ha
 async def test_nothing_is_handed_over_without_a_queue(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1") as (replica,):
         grant = await replica.take()
-        with pytest.raises(errors.NotSupported, match="release it"):
+        with pytest.raises(errors.NotSupported, match="release the lease"):
             await replica.hand_over([grant])
         assert not await replica.subscribe(_nobody, lambda: None)
         assert await replica.keeps(grant)

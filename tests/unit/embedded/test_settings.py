@@ -22,7 +22,7 @@ def test_a_malformed_name_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*sorted(RESERVED), "Listen_Addresses", "INCLUDE"])
 def test_a_reserved_setting_is_refused_however_it_is_spelt(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="Interlock itself sets"):
+    with pytest.raises(ConfigurationError, match="set by Interlock itself"):
         check_settings({name: "x"})
 
 
