@@ -10,8 +10,7 @@ from support.protocol import rewrite
 
 @pytest.fixture(autouse=True)
 def _frequent_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is recorded is begun, settled and cleaned up after in a sweep each: at the usual pace, a test of an instance
-    would wait for them most of its time."""
+    """Sweeps start, settle and clean up recorded work. At the usual interval, tests would mostly wait for them."""
     monkeypatch.setattr("interlock.durable.replica._SWEEP_EVERY", 0.1)
     monkeypatch.setattr("interlock.durable.outbox._GRACE", 0.05)
 
