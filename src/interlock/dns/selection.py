@@ -40,7 +40,7 @@ def dns_from_url(url: str) -> Dns:
         return NoDns()
     if scheme != "rfc2136":
         shown = f"begins with {scheme + ':'!r}" if scheme else "has no scheme" if url else "is empty"
-        raise ConfigurationError(f"The DNS URL {shown}: use none:, or {address.FORM}.")
+        raise ConfigurationError(f"The DNS URL {shown}: set it to 'none:', or to a URL like {address.FORM}.")
     found = address.parse_address(url)
     try:
         from interlock.dns.rfc2136 import Rfc2136

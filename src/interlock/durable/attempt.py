@@ -1,11 +1,12 @@
 """The interface of an activity: the step, the number of this attempt at it, and the fence of its effects.
 
-Permissions: a row of the database counts the attempts at a step. Each attempt raises the count before it does anything.
-An effect counts only in a transaction that has locked the row (`fence`) while the row still holds the attempt's own
-number. So a worker that was stopped, and whose step another worker has begun in the meantime, can no longer write.
+Permissions: a row of the database holds the number of the newest attempt at a step; each attempt raises that number
+before it does anything. `fence` locks the row, and raises an error if a newer attempt has begun. So a worker that was
+stopped, and whose step another worker has begun in the meantime, can no longer write.
 
 Crashes: a crash after the count was raised leaves an unused number. A crash inside a fenced transaction leaves nothing.
-A crash after its commit leaves the effect, which the next attempt finds by `key`: all attempts have the same key.
+A crash after the commit of that transaction leaves the effect. The next attempt finds the effect by `key`, which is the
+same for all attempts.
 """
 
 import asyncio

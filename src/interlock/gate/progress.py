@@ -80,7 +80,7 @@ class GateRecords:
 
 
 class Progress(GateRecords):
-    """The holder's records of its own run, written on a second session. `fence` is 0 until the run has begun."""
+    """The holder's records of its own run, written on a session beside the lock's. `fence` is 0 until the run began."""
 
     fence = 0
 

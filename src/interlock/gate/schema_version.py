@@ -47,7 +47,8 @@ def check_versions(version: Version | None, compatible_since: Version | None) ->
         raise ConfigurationError(f"compatible_since ({compatible_since}) needs a version: set the version as well.")
     if _parts(compatible_since) > _parts(version):
         raise ConfigurationError(
-            f"Version {version} cannot be compatible since {compatible_since}, a later version: use {version} or older."
+            f"compatible_since ({compatible_since}) is later than the version ({version}): "
+            f"set it to {version} or an older version."
         )
     return _checked(version), _checked(compatible_since)
 

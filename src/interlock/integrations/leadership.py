@@ -1,9 +1,9 @@
 """Leadership for schedulers that run in every replica and act in one: the election, and a record of the actions.
 
 A scheduler runs in its own thread, and asks in that thread whether it leads. The statement that writes its record also
-checks that its term is current. So a scheduler that records an action before it takes the action learns in time that
-another replica leads, even if its process was suspended meanwhile. If a leader dies between the record and the action,
-no replica takes that action.
+checks that its term is current. So a scheduler has to write the record before it acts: if another replica leads now,
+the write raises an error, and the scheduler must not act. This holds also for a process that was suspended. If a leader
+dies between the record and the action, no replica takes that action.
 """
 
 import asyncio

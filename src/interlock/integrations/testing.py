@@ -42,8 +42,8 @@ _QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"
 
 
 class Bench:
-    """The test's store. The environment contains `url`, and for PostgreSQL `schema`, so that ``Interlock()`` finds the
-    store."""
+    """The test's store. Interlock's environment variables name its `url`, and for PostgreSQL its `schema`, so that
+    ``Interlock()`` uses it."""
 
     def __init__(self, url: str, schema: str | None, thread: LoopThread, shift: Callable[[float], None]) -> None:
         self.url = url

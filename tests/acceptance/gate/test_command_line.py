@@ -221,7 +221,7 @@ def test_a_data_directory_beats_the_environments_database(interlock_url: str) ->
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--version", "3", "--compatible-since", "4"], "cannot be compatible since 4"),
+        (["--version", "3", "--compatible-since", "4"], "compatible_since (4) is later than the version (3)"),
         (["--compatible-since", "4"], "needs a version"),
         (["--version", "abc"], "cannot be a gate's version"),
     ],

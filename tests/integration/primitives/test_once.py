@@ -132,6 +132,16 @@ async def _number(order: Order, more: object) -> int:
     return order.number
 
 
+async def test_a_run_without_a_recorded_result_is_unfinished(locks: AsyncInterlock) -> None:
+    async def something() -> object:
+        return object()
+
+    with pytest.raises(errors.ConfigurationError, match="until then each call raises OnceInterrupted"):
+        await locks.once("deploy", something, unfinished="raise")
+    with pytest.raises(errors.OnceInterrupted):
+        await locks.once("deploy", something, unfinished="raise")
+
+
 async def test_a_result_that_cannot_be_recorded_is_refused(locks: AsyncInterlock, interlock_url: str) -> None:
     async def something(result: object = None) -> object:
         return object() if result is None else "x" * 300_000
@@ -140,7 +150,9 @@ async def test_a_result_that_cannot_be_recorded_is_refused(locks: AsyncInterlock
 
     with pytest.raises(errors.ConfigurationError, match="needs arguments that can be written as JSON"):
         await locks.once("boot", something, object())
-    with pytest.raises(errors.ConfigurationError, match=r"is done, but its result cannot be recorded"):
+    with pytest.raises(
+        errors.ConfigurationError, match=r"its result cannot be recorded: .*; until then each call runs it again"
+    ):
         await locks.once("boot", something)
     with pytest.raises(errors.ConfigurationError, match="at most 262144 can be recorded"):
         await locks.once("boot", something, 1)

@@ -1,7 +1,8 @@
 """Requests to the store that no caller waits for: releases, withdrawals from the queue, and the cleanup of old rows.
 
-A release that cannot be delivered is retried for as long as the lease could be held. A request whose answer was lost
-may have been granted: it is sent again for as long, with its own grant_id, and the grant that it may bring is released.
+A release that cannot be delivered is retried for as long as the lease could be held. If the answer to an acquire
+request was lost, the store may have granted the lease: the request is sent again for as long, with the same grant_id.
+If it is granted, the lease is released.
 """
 
 import asyncio

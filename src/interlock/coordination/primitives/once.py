@@ -157,19 +157,23 @@ class Once:
             with suppress(InterlockError):
                 await engine.records.write(self._name, json.dumps({"request": self._request, "begun": False}), grant)
 
+    @property
+    def _repetition(self) -> str:
+        return "runs it again" if self._unfinished == "again" else "raises OnceInterrupted"
+
     def _as_json(self, result: Any) -> str:
         try:
             value = json.dumps({"request": self._request, "result": result}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"The run under the key {self.key!r} is done, but its result cannot be recorded: {error}. "
-                "Let the function return a value that can be written as JSON; until then each call runs it again."
+                f"The function ran under the key {self.key!r}, but its result cannot be recorded: {error}. "
+                f"Let it return a value that can be written as JSON; until then each call {self._repetition}."
             ) from error
         if len(value) > LARGEST_RESULT:
             raise ConfigurationError(
-                f"The run under the key {self.key!r} is done, but its result has {len(value)} bytes as JSON, and "
-                f"at most {LARGEST_RESULT} can be recorded. Let the function return a reference to the result; until "
-                "then each call runs it again."
+                f"The function ran under the key {self.key!r}, but its result has {len(value)} bytes as JSON, and at "
+                f"most {LARGEST_RESULT} can be recorded. Let it return a reference to the result; until then each call "
+                f"{self._repetition}."
             )
         return value
 

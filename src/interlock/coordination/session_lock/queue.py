@@ -58,8 +58,8 @@ class SessionTiming:
 
     @property
     def trust(self) -> float:
-        """The seconds after a heartbeat for which the holder trusts the lock. In the rest of the ttl, after a loss, the
-        holder stops its work."""
+        """The holder trusts the lock for this many seconds after each heartbeat. Without another heartbeat, it has the
+        rest of the ttl to stop its work."""
         return self.ttl * 3 / 4
 
     @property

@@ -84,7 +84,7 @@ class Row:
 
     @property
     def is_broken(self) -> bool:
-        """True if the lease was broken and is not free yet."""
+        """True if an operator broke the lease, and it is not free for others yet."""
         return self.owner_id is not None and self.owner_id.startswith(BROKEN)
 
     @property

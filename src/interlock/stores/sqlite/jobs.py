@@ -61,7 +61,7 @@ class ThreadJob(Generic[C, T]):
             self._timer = self._loop.call_later(run_timeout, self.settle, None, late)
 
     def settle(self, result: T | None, error: Exception | None) -> None:
-        """Called on the event loop."""
+        """Set the job's result or error, unless it has one already. Has to be called on the event loop."""
         if self._future.done():
             return
         if error is not None:

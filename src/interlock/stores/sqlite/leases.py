@@ -149,7 +149,8 @@ class SqliteLeases:
             return None if row is None else StoredRecord(*row)
 
         def is_new(record: StoredRecord | None) -> bool:
-            """True if the record's writer may still be syncing it to the disk: the caller will rely on the record."""
+            """True if this process does not know yet that the record is on the disk. Then the answer waits for the
+            disk, because the caller relies on the record."""
             return record is not None and self._synced_records.get(key) != (record.token, record.written_at)
 
         record = await self._read(read, is_new)

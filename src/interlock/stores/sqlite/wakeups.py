@@ -117,7 +117,7 @@ def _connected(path: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """Yields an address of the socket that is short enough: for a long path, one with its directory's descriptor."""
+    """Yields an address of the socket. Where the path is too long, the address uses a descriptor of its directory."""
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         yield str(path)
         return
