@@ -100,7 +100,9 @@ async def test_a_failing_password_function_is_reported_without_its_message(
     bare_url: str, giver: Callable[[], str | Awaitable[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with pytest.raises(errors.AccessDenied, match=r"no password .* raised LookupError\.$") as refusal:
+    with pytest.raises(
+        errors.AccessDenied, match=r"no password .* raised LookupError: correct the function\.$"
+    ) as refusal:
         await connect(bare_url, application_name="test", password=giver)
     assert isinstance(refusal.value.__cause__, LookupError)
     assert SECRET not in str(refusal.value) + caplog.text
@@ -112,6 +114,8 @@ async def test_a_function_that_never_answers_is_not_waited_for_longer_than_the_s
 
 
 async def test_a_password_that_is_not_text_is_a_configuration_error(bare_url: str) -> None:
-    with pytest.raises(errors.ConfigurationError, match="returned bytes: it has to return a string") as refusal:
+    with pytest.raises(
+        errors.ConfigurationError, match="returned bytes: the function has to return a string"
+    ) as refusal:
         await connect(bare_url, application_name="test", password=lambda: SECRET.encode())  # type: ignore[arg-type, return-value]
     assert SECRET not in str(refusal.value)

@@ -36,7 +36,7 @@ def test_a_statement_is_found_by_its_name(package: str) -> None:
     queries = Queries(package, "some.sql", "interlock")
     assert list(queries) == ["first", "second"]
     assert queries["first"] == 'SELECT 1 FROM "interlock".gate_run'
-    assert queries["second"] == '-- Known → gone.\nDELETE FROM "interlock".gate_step'
+    assert queries["second"] == 'DELETE FROM "interlock".gate_step'
 
 
 def test_a_name_that_is_not_there_is_a_mistake(package: str) -> None:

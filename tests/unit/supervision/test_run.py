@@ -43,5 +43,5 @@ def test_a_command_whose_trust_ended_is_a_loss_even_after_a_later_renewal() -> N
 
 
 def test_a_command_without_a_reported_end_may_still_run() -> None:
-    with pytest.raises(CommandAtLarge, match="look for them on this machine"):
+    with pytest.raises(CommandAtLarge, match="find and end them on this machine"):
         status_of(CommandResult(137, "supervisor killed", left_behind=0, all_ended=False), Something())
