@@ -16,7 +16,7 @@ from interlock.server.api.resource import Events
 router = APIRouter()
 
 
-class HealthCheckRecord(BaseModel):
+class HealthCheck(BaseModel):
     recorded_at: datetime
     healthy: bool
     milliseconds: float
@@ -24,7 +24,7 @@ class HealthCheckRecord(BaseModel):
 
 
 class Checks(BaseModel):
-    items: list[HealthCheckRecord]
+    items: list[HealthCheck]
 
 
 @router.get("/instances/{id}/events", tags=["instances"], summary="List the events of an instance")
@@ -43,4 +43,4 @@ async def checks(id: str, query: Annotated[LimitQuery, Query()], control: Contro
         instance = (await INSTANCES.found(control, connection, id)).id
         return await control.instances.records.checks(connection, instance, query.limit)
 
-    return Checks(items=[HealthCheckRecord(**vars(one)) for one in await control.pool.transact(read)])
+    return Checks(items=[HealthCheck(**vars(one)) for one in await control.pool.transact(read)])
