@@ -98,7 +98,7 @@ async def test_a_backup_that_is_being_restored_stays(
     execute(plane.url, unfinished, "instances.restore", f'{{"backup": "{made[0].id}"}}')
     working = "UPDATE interlock.instance SET orchestration = 'slow', working = %s WHERE id = %s"
     execute(plane.url, working, True, other.id)
-    with pytest.raises(errors.BackupBusy, match="slow restores from") as busy:
+    with pytest.raises(errors.BackupBusy, match="slow restores the backup") as busy:
         await plane.ask(plane.backups.delete, made[0].id)
     assert busy.value.orchestration == "slow"
     made.append(await plane.backed_up(shop.id))
